@@ -1,0 +1,42 @@
+/* batch.h: what one step runs; the only thing that crosses from deciding to running.
+ *
+ * The simulator needs only the totals. The executor asks for the page tables (struct batch_tables, batch_build in
+ * core/tables.h), which are built only then. */
+#ifndef CORE_BATCH_H
+#define CORE_BATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A piece of one prompt (or of a preempted request's prompt and outputs, computed again). */
+struct chunk {
+	int32_t req;   /* index into the workload */
+	int32_t start; /* tokens before it whose KV is there already (or padding): its attention reads start + len */
+	int32_t len;   /* tokens computed for it, padding not counted */
+	int32_t pad;   /* padding computed beside it (static batching) */
+	bool samples;  /* it is the last piece: a token is sampled from it */
+};
+
+struct batch {
+	int64_t step; /* number of this step, from 0 */
+
+	/* Rows that compute one token each from a KV cache. */
+	int32_t decodes;           /* how many, finished rows kept by static batching included */
+	int64_t decode_ctx;        /* sum over them of the tokens attended to: KV cached + the new one (+ padding) */
+	int64_t decode_ctx_window; /* the same with each capped at the engine's window; = decode_ctx without one */
+
+	/* Prompt pieces. */
+	int32_t n_chunks;
+	const struct chunk *chunks;
+	int64_t prefill_tokens; /* sum of len + pad */
+
+	int32_t sampled; /* rows a token is sampled from: decodes that are not held + chunks that sample */
+	int32_t running; /* requests that hold memory while it runs */
+
+	/* The engine allows this batch to be run up to `repeat` times in a row (each time every decode has one more
+	 * token of context), as long as each run begins before until_ns; `repeat` > 1 only when n_chunks = 0. */
+	int64_t repeat;
+	int64_t until_ns;
+};
+
+#endif

@@ -1,0 +1,121 @@
+/* engine.h: the one scheduler loop, as a re-entrant state machine that knows neither clock nor device.
+ *
+ *   engine_run(e, backend)           one replica, the loop to read first (core/run.c)
+ *   engine_begin(e, now) ... engine_end(e, result)     the same, taken apart, for an event heap over many engines
+ *
+ * An engine works on a workload that outlives it and on a struct request array [workload.n] that several engines may
+ * share (each request is served by one of them). */
+#ifndef CORE_ENGINE_H
+#define CORE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/backend.h"
+#include "core/batch.h"
+#include "core/record.h"
+#include "core/request.h"
+#include "core/workload.h"
+
+struct err;
+struct engine;
+struct policy;
+struct source;
+
+enum queue_order { QUEUE_FCFS, QUEUE_PRIORITY };
+enum hit_visible { HIT_VISIBLE_ALLOC, HIT_VISIBLE_COMMIT };
+
+struct engine_config {
+	int32_t max_num_seqs;           /* most requests holding memory at once */
+	int32_t max_num_batched_tokens; /* a step's token budget, for policies that have one */
+	int32_t max_model_len;          /* prompt + output at most; 0 = what the KV memory holds, capped by model_max_len */
+	int32_t model_max_len;          /* the model's own limit; 0 = none */
+	int32_t block_size;             /* tokens per KV block */
+	int32_t num_blocks;             /* KV blocks of the device */
+	int32_t window;                 /* sliding window for batch.decode_ctx_window, tokens; 0 = none */
+	bool kv_off;                    /* no KV cache: every step computes every token again (--kv-cache off) */
+	bool prefix_caching;
+	enum hit_visible hit_visible;
+	enum queue_order queue_order;
+	bool async_scheduling; /* plan step t+1 while step t runs */
+	bool single_steps;     /* never take several uniform steps at once (tests) */
+	bool exact_walk;       /* never take the uniform fast path at all (tests) */
+	bool check;            /* verify every invariant after every step */
+	int32_t max_concurrency; /* client side: requests in flight at most; 0 = no limit */
+	uint64_t seed;           /* of the policy's random stream */
+	int16_t replica;
+};
+
+/* vLLM's defaults where it has one: 256 sequences, 2048 tokens, blocks of 16. num_blocks stays 0. */
+void engine_config_default(struct engine_config *c);
+
+/* Totals of a run so far. */
+struct engine_stats {
+	int64_t steps;          /* executed */
+	int64_t first_ns, end_ns; /* start of the first step, end of the last */
+	int64_t busy_ns;        /* sum of step durations */
+	int64_t host_ns;
+	int64_t outside_steps;  /* steps the cost model had to extrapolate, and how far at most */
+	double outside_max;
+	int64_t finished, rejected, aborted;
+	int64_t preemptions, recomputed_tokens;
+	int64_t prompt_tokens_computed; /* prefill tokens, padding not counted; recomputation included */
+	int64_t pad_tokens;             /* padding and held rows: work whose result nobody reads */
+	int64_t output_tokens;
+	int64_t wasted_tokens;   /* asynchronous scheduling: computed past an end nobody knew of */
+	int64_t prefix_lookups_tokens, prefix_hit_tokens; /* first admissions only */
+	int64_t evicted_blocks;  /* cached blocks whose content was dropped for new use */
+	int32_t max_running, max_waiting, max_blocks_used;
+	/* Waste, time-weighted over the run, in slot x nanoseconds (divide by kv_slot_ns for the share). */
+	double kv_slot_ns;      /* all slots x busy time */
+	double kv_token_ns;     /* slots that hold a token's KV */
+	double kv_internal_ns;  /* allocated, but never to be used (tail of a last block; reserved past the true end) */
+	double kv_reserved_ns;  /* reserved for tokens that are still to come */
+	double kv_external_ns;  /* contiguous manager: free, but in holes too small for the head of the queue */
+};
+
+/* Engine over w with `policy` (policies/registry.h makes one; it stays the caller's). `requests` is [w->n], zeroed.
+ * Configuration errors (a budget below max_num_seqs, ...) are ERR_INPUT and name both values. */
+int engine_create(struct engine **out, const struct engine_config *c, const struct workload *w,
+                  struct request *requests, struct source *src, struct policy *policy, const struct recorder *rec,
+                  struct err *e);
+void engine_free(struct engine *e);
+
+enum engine_next { ENGINE_BATCH, ENGINE_IDLE, ENGINE_DONE };
+
+/* One scheduling round at clock reading now_ns: takes in arrivals, lets the policy plan.
+ * ENGINE_BATCH: *batch is to be run (valid until the matching engine_end).
+ * ENGINE_IDLE: nothing to run before *until_ns (INT64_MAX: until a request is pushed into the source).
+ * ENGINE_DONE: every request of the source has ended.
+ * A stall is ERR_STALL: the text names who holds what. */
+int engine_begin(struct engine *g, int64_t now_ns, enum engine_next *next, const struct batch **batch,
+                 int64_t *until_ns, struct err *e);
+
+/* Commits the oldest batch begun and not yet ended. */
+int engine_end(struct engine *g, const struct step_result *res, struct err *e);
+
+/* Ends a request from outside at now_ns, whatever it is doing; ERR_INPUT when it has ended already. */
+int engine_abort(struct engine *g, int32_t req, int64_t now_ns, enum request_why why, struct err *e);
+
+/* The loop of one replica. `stop` (may be NULL) is polled between steps: non-zero ends the run with
+ * ERR_INTERRUPTED; `progress` (may be NULL) is called now and then with the number of requests ended. */
+struct run_hooks {
+	const volatile int *stop;
+	void (*progress)(void *ctx, int64_t ended, int64_t total);
+	void *ctx;
+};
+int engine_run(struct engine *g, struct backend *b, const struct run_hooks *hooks, struct err *e);
+
+const struct engine_stats *engine_stats(const struct engine *g);
+const struct engine_config *engine_config(const struct engine *g); /* with defaults resolved */
+
+/* Requests ended in the last engine_end or engine_begin (rejections), for whoever drives the engine. */
+const int32_t *engine_ended(const struct engine *g, int32_t *n);
+
+/* The block table of a running request: ids[0 .. *n). */
+const int32_t *engine_block_table(const struct engine *g, int32_t req, int32_t *n);
+
+/* Who holds what, one line each, into buf (always terminated). For stall reports and debuggers. */
+void engine_describe(const struct engine *g, char *buf, int64_t size);
+
+#endif

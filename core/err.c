@@ -1,0 +1,27 @@
+#include "core/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int err_set(struct err *e, enum err_code code, const char *fmt, ...)
+{
+	if (!e || e->code != ERR_NONE)
+		return code;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(e->text, sizeof e->text, fmt, ap);
+	va_end(ap);
+	e->code = code;
+	return code;
+}
+
+int err_no_memory(struct err *e, const char *what)
+{
+	return err_set(e, ERR_MEMORY, "out of memory (%s)", what);
+}
+
+void err_clear(struct err *e)
+{
+	e->code = ERR_NONE;
+	e->text[0] = '\0';
+}

@@ -1,0 +1,67 @@
+/* record.h: what a run tells those who keep it. Every callback may be NULL (not wanted, and then it costs nothing).
+ * Callbacks are made in the order things happen; pointers are valid during the call only. */
+#ifndef CORE_RECORD_H
+#define CORE_RECORD_H
+
+#include <stdint.h>
+
+#include "core/batch.h"
+
+/* One executed step. */
+struct step_row {
+	int64_t step;
+	int64_t start_ns, end_ns;
+	int64_t host_ns; /* part of end - start */
+	int32_t decodes;
+	int32_t chunks;
+	int64_t prefill_tokens; /* padding included */
+	int64_t decode_ctx;
+	int32_t running; /* requests holding memory */
+	int32_t waiting; /* arrived, holding none, preempted ones included */
+	int32_t preempted; /* in this step */
+	int32_t blocks_used; /* blocks (contiguous manager: slots / block_size, rounded up) held by requests */
+	int32_t blocks_cached; /* unreferenced blocks that still hold a known prefix */
+	double outside; /* cost model: how far outside what was measured */
+};
+
+enum event_kind {
+	EVENT_ARRIVE = 1, /* req; a = waiting requests after it */
+	EVENT_REJECT,     /* req; a = enum request_why */
+	EVENT_ADMIT,      /* req; a = prefix-hit tokens, b = 1 after a preemption */
+	EVENT_CHUNK,      /* req; a = start, b = len */
+	EVENT_DECODE,     /* req; a = context attended to. One per decoding request and step, in running order */
+	EVENT_BLOCK,      /* req; a = index in its block table, b = block id. In order of allocation; hits too */
+	EVENT_PREEMPT,    /* req; a = computed tokens lost */
+	EVENT_FINISH,     /* req; a = outputs */
+	EVENT_HOLD,       /* req: finished, but its row goes on until released */
+	EVENT_RELEASE,    /* req */
+	EVENT_ABORT,      /* req; a = enum request_why */
+	EVENT_STEP,       /* end of a step: a = start_ns, b = end_ns */
+};
+
+const char *event_name(enum event_kind k);
+
+/* One line of the decision log. */
+struct event {
+	enum event_kind kind;
+	int64_t step;
+	int64_t at_ns; /* the clock reading that drove it (arrive .. preempt: the step's start; the rest: its end) */
+	int32_t req;   /* -1 where none */
+	int64_t a, b;
+};
+
+struct recorder {
+	void *ctx;
+	void (*step)(void *ctx, const struct step_row *row);
+	/* `count` gaps of gap_ns between consecutive tokens of one request each. */
+	void (*gap)(void *ctx, int64_t gap_ns, int64_t count);
+	/* Request `req` has just produced a token at t_ns, its n-th (from 0). Asked for only with --save-detailed and by
+	 * tests: with it every step is walked. */
+	void (*token)(void *ctx, int32_t req, int32_t n, int64_t t_ns);
+	/* The decision log; asked for by tests, golden logs and `lockstep decisions`. With it every step is walked. */
+	void (*event)(void *ctx, const struct event *ev);
+	/* A request has ended (finished, rejected or aborted); its struct request is final except held_until_ns. */
+	void (*ended)(void *ctx, int32_t req);
+};
+
+#endif

@@ -1,0 +1,83 @@
+/* request.h: one request's life and its exact accounts. The engine writes it, analysis reads it after (or during)
+ * the run. Times are integer nanoseconds on the backend's clock.
+ *
+ *   waiting -> running -> (preempted -> running)* -> finished
+ *      \-> rejected                  any of them -> aborted
+ *
+ * queue + prefill + decode + preempted = E2E, exactly:
+ *   queue     = first_sched - arrival
+ *   prefill   = first_token - first_sched - preempted_in_prefill
+ *   decode    = last_token - first_token - (preempted - preempted_in_prefill)
+ *   preempted = time between a preemption and the step that takes the request back
+ */
+#ifndef CORE_REQUEST_H
+#define CORE_REQUEST_H
+
+#include <stdint.h>
+
+#include "core/workload.h"
+
+enum request_state {
+	REQUEST_PENDING = 0, /* not arrived */
+	REQUEST_WAITING,
+	REQUEST_RUNNING,
+	REQUEST_PREEMPTED, /* waiting again; keeps its outputs */
+	REQUEST_FINISHED,
+	REQUEST_REJECTED,
+	REQUEST_ABORTED,
+};
+
+enum request_why {
+	REQUEST_WHY_NONE = 0,
+	REQUEST_WHY_PROMPT_TOO_LONG, /* prompt >= max_model_len */
+	REQUEST_WHY_NO_MEMORY,       /* needs more KV memory than there is */
+	REQUEST_WHY_BUDGET,          /* prompt larger than a step's budget and chunking is off */
+	REQUEST_WHY_POLICY,          /* the policy said so */
+	REQUEST_WHY_PARENT,          /* a request it waits for was rejected or aborted */
+	REQUEST_WHY_USER,            /* aborted from outside */
+};
+
+const char *request_state_name(enum request_state s);
+const char *request_why_name(enum request_why w); /* one word, for databases and JSON */
+
+struct request {
+	int64_t arrival_ns;     /* intended arrival */
+	int64_t first_sched_ns; /* start of the first step it ran in; -1 = never */
+	int64_t first_token_ns; /* end of the step that sampled its first token; a request without output: end of prefill;
+	                           -1 = none */
+	int64_t last_token_ns;  /* its last token so far; final when finished. When rejected or aborted: that moment */
+	int64_t preempted_ns;   /* total */
+	int64_t preempted_in_prefill_ns;
+	int64_t held_until_ns;    /* when its memory was released, later than last_token_ns if held by static batching */
+	int32_t outputs;          /* tokens produced */
+	int32_t cached_tokens;    /* prefix hit on its first admission, counted once */
+	int32_t recomputed_tokens; /* computed again after preemptions */
+	int32_t preemptions;
+	int32_t chunks; /* steps that computed a piece of its prompt */
+	uint8_t state;  /* enum request_state */
+	uint8_t why;    /* enum request_why */
+	int16_t replica; /* which engine served it */
+};
+
+static inline int64_t request_e2e_ns(const struct request *r)
+{
+	return r->last_token_ns - r->arrival_ns;
+}
+static inline int64_t request_ttft_ns(const struct request *r)
+{
+	return r->first_token_ns - r->arrival_ns;
+}
+static inline int64_t request_queue_ns(const struct request *r)
+{
+	return r->first_sched_ns - r->arrival_ns;
+}
+static inline int64_t request_prefill_ns(const struct request *r)
+{
+	return r->first_token_ns - r->first_sched_ns - r->preempted_in_prefill_ns;
+}
+static inline int64_t request_decode_ns(const struct request *r)
+{
+	return r->last_token_ns - r->first_token_ns - (r->preempted_ns - r->preempted_in_prefill_ns);
+}
+
+#endif
