@@ -1,0 +1,23 @@
+#include "core/record.h"
+#include "core/request.h"
+
+const char *request_state_name(enum request_state s)
+{
+	static const char *const names[] = {"pending",  "waiting",  "running", "preempted",
+					    "finished", "rejected", "aborted"};
+	return s <= REQUEST_ABORTED ? names[s] : "?";
+}
+
+const char *request_why_name(enum request_why w)
+{
+	static const char *const names[] = {"none",   "prompt_too_long", "no_memory", "budget",
+					    "policy", "parent",          "user"};
+	return w <= REQUEST_WHY_USER ? names[w] : "?";
+}
+
+const char *event_name(enum event_kind k)
+{
+	static const char *const names[] = {"?",       "arrive", "reject", "admit", "chunk", "decode", "block",
+					    "preempt", "finish", "hold",   "release", "abort", "step"};
+	return k <= EVENT_STEP ? names[k] : "?";
+}

@@ -1,0 +1,12 @@
+/* backend.h: the simulator as a backend: a virtual clock that a cost model drives. */
+#ifndef SIM_BACKEND_H
+#define SIM_BACKEND_H
+
+#include "core/backend.h"
+#include "sim/cost.h"
+
+/* The cost model stays the caller's and must outlive it. */
+int sim_backend_create(struct backend *out, const struct cost *cost, struct err *e);
+void sim_backend_free(struct backend *b);
+
+#endif

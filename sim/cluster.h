@@ -1,0 +1,22 @@
+/* cluster.h: any number of engines driven from one event heap, in virtual time. Requests come from one source; a router
+ * says which engine serves each. With one engine it does, event for event, what engine_run does. */
+#ifndef SIM_CLUSTER_H
+#define SIM_CLUSTER_H
+
+#include "core/engine.h"
+#include "core/source.h"
+
+struct cluster_member {
+	struct engine *engine;  /* created over an inbox source */
+	struct source *inbox;   /* that source */
+	struct backend *backend; /* its own */
+};
+
+/* Chooses the member for a request arriving at now_ns; 0 .. n-1. */
+typedef int32_t (*cluster_route)(void *ctx, int32_t req, int64_t now_ns);
+
+/* Runs until every request of `source` has ended. Ties: step ends before arrivals before member number. */
+int cluster_run(struct cluster_member *members, int32_t n, struct source *source, cluster_route route, void *ctx,
+		const struct run_hooks *hooks, struct err *e);
+
+#endif
