@@ -14,6 +14,7 @@ struct step_row {
 	int64_t host_ns; /* part of end - start */
 	int32_t decodes;
 	int32_t chunks;
+	int32_t sampled; /* output tokens it produced: batch.sampled */
 	int64_t prefill_tokens; /* padding included */
 	int64_t decode_ctx;
 	int32_t running; /* requests holding memory */

@@ -1,0 +1,105 @@
+/* run.h: one run, from settings to figures. Every command that runs anything (replay, compare, later ones) goes through
+ * run_execute(), so that the same settings and workload give the same answer through every entry point. */
+#ifndef ANALYSIS_RUN_H
+#define ANALYSIS_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analysis/metrics.h"
+#include "core/engine.h"
+#include "core/err.h"
+#include "core/request.h"
+#include "core/workload.h"
+
+struct store;
+
+enum run_record { RECORD_REQUESTS, RECORD_STEPS, RECORD_NONE }; /* --record */
+extern const char *const run_record_names[]; /* "requests", "steps", "none", NULL: for OPT_CHOICE */
+
+/* Everything that makes a run repeatable. Strings belong to the caller; NULL where not given. Start from
+ * run_settings_default(). The workload itself is given apart, loaded and shaped. */
+struct run_settings {
+	/* The workload. */
+	const char *trace_path, *trace_format;
+	const char *trace_hash; /* digest of the file, as hexadecimal text */
+	uint64_t workload_hash; /* workload_hash() of what is really run */
+	int64_t num_prompts; /* --num-prompts; 0 = all */
+	double request_rate; /* asked: requests/s, INFINITY = all at once; 0 = the trace's own times */
+	double burstiness; /* 1 = Poisson, INFINITY = even spacing; only with request_rate */
+	double replay_speedup; /* of the trace's times; 1 */
+	double length_scale; /* 1 */
+	const char *max_tokens_mode; /* "max", "pow2", "oracle" or a number */
+	uint64_t seed;
+	const char *traffic_note; /* what else was done to the workload, or NULL: "turns 0 and 1, prompt <= 1024" */
+
+	/* What serves it. */
+	const char *policy, *policy_params; /* policies/registry.h; params "a=1,b=off" or NULL */
+	const char *model, *device; /* name or path of a spec */
+	const char *weight_dtype, *kv_dtype; /* NULL: the model's own; "auto" */
+	int32_t tensor_parallel; /* 1 */
+	const char *cost; /* "roofline" (NULL too), "linear:...", "constant:..." : sim/cost_models.h */
+	double gpu_memory_utilization; /* 0.9 */
+	int32_t num_gpu_blocks_override; /* 0 = what fits */
+	struct engine_config engine; /* num_blocks and model_max_len are filled by run_execute */
+
+	/* What is reported. */
+	struct goodput_slo slo;
+	struct percentiles percentiles;
+	enum run_record record;
+	bool save_detailed; /* keep every token's time (8 bytes each) */
+	const char *label; /* how compare calls the run; NULL: the policy's name */
+	int64_t started_unix_s; /* date of the run, from the caller; 0 = none */
+};
+
+void run_settings_default(struct run_settings *s);
+
+enum run_status {
+	RUN_RUNNING, /* in the database only: never came to an end (killed) or is still going */
+	RUN_COMPLETE,
+	RUN_INTERRUPTED, /* by SIGINT or SIGTERM: figures are of what was done until then */
+	RUN_STALLED, /* could not go on; status_text names who holds what */
+	RUN_FAILED, /* status_text says why */
+};
+const char *run_status_name(enum run_status s);
+
+struct run_result {
+	int64_t run_id; /* in the database; 0 = not stored */
+	enum run_status status;
+	char status_text[1024];
+	double sim_wall_s; /* the step loop alone, wall clock */
+
+	int64_t n;
+	struct request *requests; /* [n]; NULL after run_result_drop_requests */
+	int64_t *token_at; /* save_detailed: [n + 1], request i's tokens are token_ns[token_at[i] ..] */
+	int64_t *token_ns;
+
+	struct engine_stats stats;
+	struct engine_config engine; /* as resolved: max_model_len, num_blocks */
+	struct metrics metrics;
+	char *policy_params; /* all of them with their values */
+	const char *backend; /* "simulator" */
+	int64_t weight_bytes, kv_bytes_per_token; /* 0 where the model has no say (num_gpu_blocks given, cost linear) */
+	bool lengths_estimated, oracle;
+
+	struct err store_err; /* the run is fine, but could not be stored */
+};
+
+struct run_io {
+	const volatile int *stop; /* polled; non-zero: status interrupted. May be NULL */
+	void (*progress)(void *ctx, int64_t ended, int64_t total);
+	void *ctx;
+	struct store *store; /* NULL: not stored */
+};
+
+/* Runs w as s says. ERR_NONE: *r is filled, to be released with run_result_free; its status is complete or interrupted
+ * (a stop is not an error here). Otherwise *e says what is wrong; when the run had begun, *r is filled as far as it got
+ * (status stalled or failed), else zero: run_result_free is right in either case.
+ * A database that fails does not stop the run: see store_err. */
+int run_execute(const struct run_settings *s, const struct workload *w, const struct run_io *io, struct run_result *r,
+		struct err *e);
+void run_result_free(struct run_result *r);
+/* Keeps the figures, releases the per-request arrays: compare does this after each run. */
+void run_result_drop_requests(struct run_result *r);
+
+#endif

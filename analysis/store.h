@@ -1,0 +1,66 @@
+/* store.h: runs in an SQLite database. The only place that opens it. docs/database.md documents the schema for people who
+ * open it with sqlite3, pandas or Datasette.
+ *
+ * A run is inserted as 'running' in a transaction of its own, its steps (if wanted) follow in batches, its requests,
+ * figures and final status in one last transaction: a killed process leaves a database that opens and says so. */
+#ifndef ANALYSIS_STORE_H
+#define ANALYSIS_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/record.h"
+#include "core/workload.h"
+
+struct err;
+struct run_result;
+struct run_settings;
+struct store;
+
+/* Opens (and, for writing, creates or migrates) the database at `path`. ERR_IO, ERR_INPUT (not a database, made by a
+ * newer Lockstep). Reading a database that does not exist is ERR_INPUT. */
+int store_open(struct store **out, const char *path, bool read_only, struct err *e);
+void store_close(struct store *s); /* NULL is fine */
+const char *store_path(const struct store *s);
+
+/* --- writing a run; run_execute calls these ---------------------------------------------------------------------- */
+
+/* Inserts the run as 'running' and gives its number. r has what is known before the first step. */
+int store_begin_run(struct store *s, const struct run_settings *settings, const struct workload *w,
+		    const struct run_result *r, int64_t *run_id, struct err *e);
+/* One step; kept in memory and written some ten thousand at a time. */
+int store_step(struct store *s, const struct step_row *row, struct err *e);
+/* Requests (unless RECORD_NONE), figures and the final status, in one transaction. */
+int store_end_run(struct store *s, const struct run_settings *settings, const struct workload *w,
+		  const struct run_result *r, struct err *e);
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+/* One line of `lockstep runs list`. Strings live as long as the list. */
+struct store_run {
+	int64_t run_id;
+	const char *started; /* "2026-11-29 17:03:12" UTC, or "" */
+	const char *status, *status_text;
+	const char *label, *policy, *policy_params, *model, *device, *trace;
+	uint64_t workload_hash;
+	int64_t requests, completed, failed;
+	double duration_s; /* NAN where not known */
+	double request_throughput, output_throughput, mean_ttft_ms, p99_ttft_ms, mean_tpot_ms; /* NAN where not known */
+};
+struct store_list {
+	struct store_run *runs;
+	int64_t n;
+	char *text; /* what the strings point into */
+};
+int store_list(struct store *s, struct store_list *out, struct err *e); /* by run_id */
+void store_list_free(struct store_list *l);
+
+/* "latest" or a number -> run_id. ERR_INPUT when there is no such run. */
+int store_resolve(struct store *s, const char *text, int64_t *run_id, struct err *e);
+/* The run's object as `--json` printed it; release with mem_free. A run that did not end has its settings and status. */
+int store_run_json(struct store *s, int64_t run_id, char **json, struct err *e);
+
+/* Deletes runs and all that belongs to them, all or none; then gives the space back to the file system (vacuum). */
+int store_delete(struct store *s, const int64_t *run_ids, int64_t n, bool vacuum, struct err *e);
+
+#endif
