@@ -11,7 +11,7 @@
 
 struct err;
 
-#define GAPS_EXACT_PAIRS (1 << 20) /* 16 MB of pairs: half fresh, half merged */
+#define GAPS_EXACT_PAIRS (1 << 20) /* 16 MB; at most half of them merged ones */
 #define GAPS_SUB_BITS 12 /* sub-buckets per power of two: 4096 */
 #define GAPS_PRECISION (1.0 / (1 << GAPS_SUB_BITS)) /* largest relative error of a folded percentile: 0.025 % */
 
@@ -25,7 +25,7 @@ struct gaps {
 	int64_t n, cap, merged;
 	int64_t limit; /* pairs kept at most before folding; GAPS_EXACT_PAIRS unless a test sets it */
 	int64_t *buckets; /* counts per bucket, once folded; NULL before */
-	int64_t count; /* of everything merged or folded so far; gaps_count() has the rest */
+	int64_t count; /* of all gaps; complete after gaps_finish, as are the next */
 	unsigned __int128 sum_ns, sum_sq; /* exact */
 	int64_t min_ns, max_ns;
 	bool out_of_memory; /* a pair was lost: every figure is void */

@@ -27,7 +27,7 @@ void percentiles_default(struct percentiles *p);
 /* "50,90,99.9" -> *p. ERR_INPUT. 99 is added when missing: the result file always has p99. */
 int percentiles_parse(struct percentiles *p, const char *text, struct err *e);
 /* "p99", "p99.9" into buf. */
-const char *percentile_name(double p, char buf[16]);
+const char *percentile_name(double p, char buf[24]);
 
 /* Service level objectives of --goodput, in ns; -1 = none. */
 struct goodput_slo {
@@ -135,8 +135,11 @@ struct metrics_input {
 };
 int metrics_compute(struct metrics *m, const struct metrics_input *in, struct err *e);
 
-/* values[n] -> *d; reorders values. NAN-free input. (numpy's percentile, bit by bit.) */
+/* values[n] -> *d; reorders values. NAN-free input. Percentiles as numpy's, to the last bit. Linear time. */
 void dist_compute(struct dist *d, double *values, int64_t n, const struct percentiles *p);
+void dist_of_gaps(struct dist *d, const struct gaps *g, const struct percentiles *p);
+/* The value of the given rank (from 0) in sorted order; reorders values. */
+double dist_rank(double *values, int64_t n, int64_t rank);
 
 /* Metrics as a flat list: what the store keeps, compare shows. */
 enum metric_better { METRIC_NEUTRAL, METRIC_HIGHER, METRIC_LOWER };
@@ -149,7 +152,7 @@ struct metric_value {
 	bool thin; /* a percentile of too few samples */
 	bool headline; /* one of the short list that compare shows unless asked for all */
 };
-#define METRICS_MAX_VALUES 256
+#define METRICS_MAX_VALUES 512
 /* Fills out[METRICS_MAX_VALUES], returns how many; the order is fixed. */
 int32_t metrics_list(const struct metrics *m, const struct engine_stats *stats, struct metric_value *out);
 
