@@ -19,6 +19,7 @@ enum opt_type {
 	OPT_STRING, /* const char *: a pointer into argv */
 	OPT_CHOICE, /* int32_t: index into choices */
 	OPT_WORDS,  /* struct words: takes every following word up to the next --flag (--goodput ttft:500 tpot:50) */
+	OPT_TITLE,  /* no option: `name` is the heading of those that follow, in help and manual */
 };
 
 struct words {
@@ -57,11 +58,23 @@ struct command {
 	int (*run)(const struct command *c, int argc, char **argv);
 };
 
+/* The table of main.c, in the order help shows it; NULL past the end. */
+const struct command *command_at(int i);
+/* Finds the command that argv[0], or argv[0] and argv[1], name; *words is how many of them. NULL: none. */
+const struct command *command_find(int argc, char **argv, int *words);
+
+/* cli/help.c */
+void help_overview(void);
+void help_command(const struct command *c);
+
+/* SIGINT and SIGTERM set the flag (a second one ends the program at once). main installs the handlers. */
+const volatile int *stop_flag(void);
+
 /* Prints "lockstep replay: text" to stderr and returns the exit status for the error's kind. */
 int command_fail(const struct command *c, const struct err *e);
 
 /* One per cmd_*.c (those of "trace" are several in cmd_trace.c); the table in cli/main.c points at them. */
-extern const struct command cmd_replay, cmd_compare, cmd_policies, cmd_runs, cmd_capacity;
+extern const struct command cmd_replay, cmd_compare, cmd_policies, cmd_runs, cmd_capacity, cmd_help;
 extern const struct command cmd_trace_info, cmd_trace_convert, cmd_trace_generate, cmd_trace_slice, cmd_trace_fetch;
 
 #endif

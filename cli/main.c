@@ -1,0 +1,161 @@
+/* main.c: finds the command in the table and runs it. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "core/err.h"
+#include "core/near.h"
+
+/* In the order help shows them. A command of two words stands beside those with the same first one. */
+#pragma weak cmd_replay
+#pragma weak cmd_compare
+#pragma weak cmd_policies
+#pragma weak cmd_runs
+#pragma weak cmd_capacity
+#pragma weak cmd_trace_info
+#pragma weak cmd_trace_convert
+#pragma weak cmd_trace_generate
+#pragma weak cmd_trace_slice
+#pragma weak cmd_trace_fetch
+static const struct command *const commands[] = {
+	&cmd_replay,        &cmd_compare,        &cmd_policies,    &cmd_capacity,    &cmd_runs, &cmd_trace_info,
+	&cmd_trace_convert, &cmd_trace_generate, &cmd_trace_slice, &cmd_trace_fetch, &cmd_help,
+};
+#define N_COMMANDS ((int)(sizeof commands / sizeof *commands))
+
+const struct command *command_at(int i)
+{
+	for (int k = 0; k < N_COMMANDS; k++)
+		if (commands[k] && i-- == 0)
+			return commands[k];
+	return NULL;
+}
+
+const struct command *command_find(int argc, char **argv, int *words)
+{
+	for (int i = 0; argc > 0 && command_at(i); i++) {
+		const char *name = command_at(i)->name, *space = strchr(name, ' ');
+		if (!space && strcmp(name, argv[0]) == 0)
+			return *words = 1, command_at(i);
+		if (space && argc > 1 && strncmp(name, argv[0], (size_t)(space - name)) == 0 &&
+		    argv[0][space - name] == '\0' && strcmp(space + 1, argv[1]) == 0)
+			return *words = 2, command_at(i);
+	}
+	return NULL;
+}
+
+static volatile int stop;
+
+const volatile int *stop_flag(void)
+{
+	return &stop;
+}
+
+static void on_stop(int sig)
+{
+	stop = sig;
+}
+
+static void install_signals(void)
+{
+	/* The first one asks for an orderly end; the handler is gone then, so a second one ends the program. */
+	struct sigaction ask = {.sa_handler = on_stop, .sa_flags = (int)SA_RESETHAND};
+	sigemptyset(&ask.sa_mask);
+	struct sigaction old;
+	/* nohup and shells' background jobs ignore SIGINT: leave that as it is. */
+	if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+		sigaction(SIGINT, &ask, NULL);
+	sigaction(SIGTERM, &ask, NULL);
+	/* A reader that went away (`| head`) is a failed write, which main sees at the end: no run is lost to it. */
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static bool wants_help(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return true;
+	return false;
+}
+
+/* `lockstep trace` and `lockstep trace --help`: the commands that begin so. Returns how many. */
+static int list_group(FILE *f, const char *word)
+{
+	int n = 0;
+	size_t len = strlen(word);
+	for (int i = 0; command_at(i); i++) {
+		const struct command *c = command_at(i);
+		if (strncmp(c->name, word, len) != 0 || c->name[len] != ' ')
+			continue;
+		if (n++ == 0)
+			fprintf(f, "Usage: lockstep %s COMMAND [OPTIONS]\n\nCommands:\n", word);
+		fprintf(f, "  %-16s %s\n", c->name, c->summary);
+	}
+	return n;
+}
+
+static int unknown_command(int argc, char **argv)
+{
+	if (argc == 1 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		bool asked = argc > 1;
+		if (list_group(asked ? stdout : stderr, argv[0]))
+			return asked ? 0 : 2;
+	}
+	struct near_match m;
+	char near[256], two[128];
+	snprintf(two, sizeof two, "%s%s%s", argv[0], argc > 1 && argv[1][0] != '-' ? " " : "",
+		 argc > 1 && argv[1][0] != '-' ? argv[1] : "");
+	near_begin(&m, two);
+	for (int i = 0; command_at(i); i++)
+		near_offer(&m, command_at(i)->name);
+	if (m.n == 0) {
+		near_begin(&m, argv[0]);
+		for (int i = 0; command_at(i); i++)
+			near_offer(&m, command_at(i)->name);
+	}
+	fprintf(stderr, "lockstep: there is no command \"%s\"%s; lockstep --help lists them\n", m.n ? m.word : argv[0],
+		near_text(&m, near, sizeof near));
+	return 2;
+}
+
+static int dispatch(int argc, char **argv)
+{
+	if (argc < 2) {
+		help_overview();
+		return 2;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		help_overview();
+		return 0;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+		printf("lockstep " LOCKSTEP_VERSION " (SQLite %s)\n", sqlite3_libversion());
+		return 0;
+	}
+	int words;
+	const struct command *c = command_find(argc - 1, argv + 1, &words);
+	if (!c)
+		return unknown_command(argc - 1, argv + 1);
+	if (wants_help(argc - words, argv + words)) {
+		help_command(c);
+		return 0;
+	}
+	return c->run(c, argc - words, argv + words);
+}
+
+int main(int argc, char **argv)
+{
+	install_signals();
+	int status = dispatch(argc, argv);
+	errno = 0;
+	if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0) {
+		if (errno != EPIPE)
+			fprintf(stderr, "lockstep: cannot write the output: %s\n", strerror(errno ? errno : EIO));
+		status = 1;
+	}
+	return status;
+}
