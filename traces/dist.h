@@ -27,13 +27,14 @@ enum dist_kind { DIST_FIXED, DIST_UNIFORM, DIST_NORMAL, DIST_LOGNORMAL, DIST_EXP
 struct dist {
 	enum dist_kind kind;
 	double a, b; /* fixed: value; uniform: lo, hi (both included); normal: mean, std; lognormal: median, sigma of
-	                    the logarithm; exponential: mean; zipf: exponent, number of ranks */
+	                    the logarithm; exponential: mean; zipf: exponent, lowest value (lo .. hi is
+	                    its range, P(x) falls with (x - lo + 1)^-exponent) */
 	double lo, hi; /* draws outside are drawn again (after 1,000 tries: the nearer bound) */
 	const char *file; /* resample: where values come from; the caller loads them */
 };
 
 /* Parses "fixed:512" (or "512"), "uniform:LO,HI", "normal:MEAN,STD", "lognormal:MEDIAN,SIGMA", "exponential:MEAN",
- * "zipf:EXPONENT,N" (rank 1 likeliest) and "resample:FILE", each but the first and last optionally followed by
+ * "zipf:EXPONENT,LO,HI" (LO likeliest) and "resample:FILE", each but the first and last optionally followed by
  * ",min=X" and ",max=Y". `what` names it in errors ("--input-len"). `file` points into text. */
 int dist_parse(struct dist *d, const char *text, const char *what, struct err *e);
 /* A draw as a real number. Not for resample. */
