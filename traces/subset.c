@@ -1,0 +1,302 @@
+#include "traces/subset.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+#include "core/rng.h"
+
+struct key {
+	int64_t at;
+	int32_t i;
+};
+
+static bool before(struct key a, struct key b)
+{
+	return a.at != b.at ? a.at < b.at : a.i < b.i;
+}
+
+static void push(struct key *heap, int64_t *n, struct key k)
+{
+	int64_t at = (*n)++;
+	for (; at > 0 && before(k, heap[(at - 1) / 2]); at = (at - 1) / 2)
+		heap[at] = heap[(at - 1) / 2];
+	heap[at] = k;
+}
+
+static struct key pop(struct key *heap, int64_t *n)
+{
+	struct key top = heap[0], last = heap[--*n];
+	int64_t at = 0;
+	for (int64_t c; (c = 2 * at + 1) < *n; at = c) {
+		if (c + 1 < *n && before(heap[c + 1], heap[c]))
+			c++;
+		if (!before(heap[c], last))
+			break;
+		heap[at] = heap[c];
+	}
+	heap[at] = last;
+	return top;
+}
+
+static int64_t add_capped(int64_t a, int64_t b)
+{
+	int64_t sum;
+	return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+/* Kahn's algorithm with a heap: whoever could start first goes first, so parents always go before children. */
+static void ready_in_order(const struct workload *w, int64_t *ready_ns, int32_t *order, int32_t *left, struct key *heap)
+{
+	int64_t n = 0, done = 0;
+	memcpy(left, w->n_parents, (size_t)w->n * sizeof *left);
+	for (int64_t i = 0; i < w->n; i++) {
+		ready_ns[i] = w->specs[i].arrival_ns;
+		if (!left[i])
+			push(heap, &n, (struct key){ready_ns[i], (int32_t)i});
+		else
+			ready_ns[i] = 0;
+	}
+	while (n > 0) {
+		struct key k = pop(heap, &n);
+		if (order)
+			order[done++] = k.i;
+		for (int64_t c = w->child_at[k.i]; c < w->child_at[k.i + 1]; c++) {
+			int32_t child = w->child[c];
+			/* until its last parent is known, its place holds the latest one so far */
+			if (ready_ns[child] < k.at)
+				ready_ns[child] = k.at;
+			if (--left[child])
+				continue;
+			ready_ns[child] = add_capped(ready_ns[child], w->specs[child].arrival_ns);
+			push(heap, &n, (struct key){ready_ns[child], child});
+		}
+	}
+}
+
+int subset_ready(const struct workload *w, int64_t *ready_ns, int32_t *order, struct err *e)
+{
+	if (!w->n_parents) {
+		for (int64_t i = 0; i < w->n; i++) {
+			ready_ns[i] = w->specs[i].arrival_ns;
+			if (order)
+				order[i] = (int32_t)i;
+		}
+		return ERR_NONE;
+	}
+	int32_t *left = mem_alloc((size_t)w->n * sizeof *left);
+	struct key *heap = mem_alloc((size_t)w->n * sizeof *heap);
+	int code = left && heap ? ERR_NONE : err_no_memory(e, "the order of dependent requests");
+	if (!code)
+		ready_in_order(w, ready_ns, order, left, heap);
+	mem_free(left);
+	mem_free(heap);
+	return code;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct key *x = a, *y = b;
+	return before(*x, *y) ? -1 : before(*y, *x);
+}
+
+/* The links among kept requests as pairs of new indices; new_of is -1 for dropped ones. */
+struct links {
+	int32_t *parent, *child;
+	int64_t n;
+};
+
+static int collect_links(const struct workload *w, const int32_t *new_of, struct links *l, struct err *e)
+{
+	int64_t most = w->child_at[w->n];
+	l->parent = mem_alloc((size_t)most * sizeof *l->parent);
+	l->child = mem_alloc((size_t)most * sizeof *l->child);
+	if (!l->parent || !l->child)
+		return err_no_memory(e, "dependencies");
+	for (int64_t i = 0; i < w->n; i++)
+		for (int64_t k = w->child_at[i]; k < w->child_at[i + 1]; k++)
+			if (new_of[i] >= 0 && new_of[w->child[k]] >= 0) {
+				l->parent[l->n] = new_of[i];
+				l->child[l->n++] = new_of[w->child[k]];
+			}
+	return ERR_NONE;
+}
+
+static void drop_links(struct workload *w)
+{
+	mem_free(w->child_at);
+	mem_free(w->child);
+	mem_free(w->n_parents);
+	w->child_at = NULL;
+	w->child = NULL;
+	w->n_parents = NULL;
+}
+
+/* Brings the requests of `keys` (n of them), sorted by (arrival, index), into w in that order. new_of is [w->n]. */
+static int reorder(struct workload *w, struct key *keys, int64_t n, int32_t *new_of, struct err *e)
+{
+	struct links l = {0};
+	struct spec *specs = mem_alloc((size_t)(n > 0 ? n : 1) * sizeof *specs);
+	int code = specs ? ERR_NONE : err_no_memory(e, "requests");
+	if (code)
+		goto out;
+	qsort(keys, (size_t)n, sizeof *keys, by_key);
+	for (int64_t i = 0; i < w->n; i++)
+		new_of[i] = -1;
+	for (int64_t k = 0; k < n; k++) {
+		new_of[keys[k].i] = (int32_t)k;
+		specs[k] = w->specs[keys[k].i];
+		specs[k].arrival_ns = keys[k].at;
+	}
+	if (w->n_parents && (code = collect_links(w, new_of, &l, e)))
+		goto out;
+	drop_links(w);
+	mem_free(w->specs);
+	w->specs = specs;
+	w->n = w->cap = n;
+	specs = NULL;
+	code = workload_link(w, l.parent, l.child, l.n, e);
+out:
+	mem_free(specs);
+	mem_free(l.parent);
+	mem_free(l.child);
+	return code;
+}
+
+/* What stays of one with links: keys of the kept requests; a request without parents left gets its ready time. */
+static int64_t surviving(const struct workload *w, const bool *keep, const int64_t *ready, int32_t *parents,
+			 struct key *keys, int64_t *cut)
+{
+	int64_t n = 0;
+	memset(parents, 0, (size_t)w->n * sizeof *parents);
+	for (int64_t i = 0; i < w->n; i++)
+		for (int64_t k = w->child_at[i]; keep[i] && k < w->child_at[i + 1]; k++)
+			parents[w->child[k]]++;
+	for (int64_t i = 0; i < w->n; i++)
+		if (keep[i]) {
+			bool orphan = w->n_parents[i] && !parents[i];
+			*cut += orphan;
+			keys[n++] = (struct key){orphan ? ready[i] : w->specs[i].arrival_ns, (int32_t)i};
+		}
+	return n;
+}
+
+static int keep_linked(struct workload *w, const bool *keep, int64_t *cut, struct err *e)
+{
+	int64_t *ready = mem_alloc((size_t)w->n * sizeof *ready);
+	int32_t *scratch = mem_alloc((size_t)w->n * sizeof *scratch);
+	struct key *keys = mem_alloc((size_t)w->n * sizeof *keys);
+	int code = ready && scratch && keys ? subset_ready(w, ready, NULL, e) : err_no_memory(e, "part of a trace");
+	if (!code)
+		code = reorder(w, keys, surviving(w, keep, ready, scratch, keys, cut), scratch, e);
+	mem_free(ready);
+	mem_free(scratch);
+	mem_free(keys);
+	return code;
+}
+
+int subset_keep(struct workload *w, const bool *keep, int64_t *cut, struct err *e)
+{
+	int64_t lost = 0, n = 0;
+	if (!cut)
+		cut = &lost;
+	*cut = 0;
+	if (w->n_parents)
+		return keep_linked(w, keep, cut, e);
+	for (int64_t i = 0; i < w->n; i++)
+		if (keep[i])
+			w->specs[n++] = w->specs[i];
+	w->n = n;
+	return ERR_NONE;
+}
+
+int subset_sort(struct workload *w, struct err *e)
+{
+	if (!w->n_parents)
+		return workload_sort(w, NULL, e);
+	int32_t *new_of = mem_alloc((size_t)w->n * sizeof *new_of);
+	struct key *keys = mem_alloc((size_t)w->n * sizeof *keys);
+	int code = new_of && keys ? ERR_NONE : err_no_memory(e, "sorting the trace");
+	if (!code) {
+		for (int64_t i = 0; i < w->n; i++)
+			keys[i] = (struct key){w->specs[i].arrival_ns, (int32_t)i};
+		code = reorder(w, keys, w->n, new_of, e);
+	}
+	mem_free(new_of);
+	mem_free(keys);
+	return code;
+}
+
+void slice_default(struct slice *s)
+{
+	*s = (struct slice){.end_ns = INT64_MAX, .every = 1, .sample = 1};
+}
+
+static int slice_check(const struct slice *s, struct err *e)
+{
+	if (s->start_ns < 0 || s->end_ns <= s->start_ns)
+		return err_set(e, ERR_INPUT, "the slice ends (%.9g s) before it starts (%.9g s)",
+			       (double)s->end_ns / 1e9, (double)s->start_ns / 1e9);
+	if (s->every < 1)
+		return err_set(e, ERR_INPUT, "every %lld-th request: must be at least 1", (long long)s->every);
+	if (!(s->sample > 0 && s->sample <= 1))
+		return err_set(e, ERR_INPUT, "a sample of %g: must be above 0 and at most 1", s->sample);
+	if (s->num_prompts < 0)
+		return err_set(e, ERR_INPUT, "%lld requests: must be at least 0", (long long)s->num_prompts);
+	return ERR_NONE;
+}
+
+/* The requests in the order they become ready, through the four sieves. */
+static int64_t slice_choose(const struct workload *w, const struct slice *s, const int64_t *ready, const int32_t *order,
+			    bool *keep)
+{
+	struct rng r;
+	rng_init(&r, s->seed, 0x736c696365);
+	int64_t within = 0, chosen = 0, kept = 0;
+	for (int64_t k = 0; k < w->n; k++) {
+		int32_t i = order[k];
+		keep[i] = false;
+		if (ready[i] < s->start_ns || ready[i] >= s->end_ns)
+			continue;
+		if (s->num_prompts && within >= s->num_prompts)
+			continue;
+		within++;
+		if (chosen++ % s->every)
+			continue;
+		keep[i] = s->sample >= 1 || rng_unit(&r) < s->sample;
+		kept += keep[i];
+	}
+	return kept;
+}
+
+int slice_apply(struct workload *w, const struct slice *s, int64_t *cut, struct err *e)
+{
+	int code = slice_check(s, e);
+	if (code)
+		return code;
+	int64_t *ready = mem_alloc((size_t)(w->n + 1) * sizeof *ready);
+	int32_t *order = mem_alloc((size_t)(w->n + 1) * sizeof *order);
+	bool *keep = mem_alloc((size_t)(w->n + 1) * sizeof *keep);
+	code = ready && order && keep ? subset_ready(w, ready, order, e) : err_no_memory(e, "part of a trace");
+	if (code)
+		goto out;
+	if (!slice_choose(w, s, ready, order, keep)) {
+		code = err_set(e, ERR_INPUT, "no request is left: the trace's %lld start from %.9g s to %.9g s",
+			       (long long)w->n, w->n ? (double)ready[order[0]] / 1e9 : 0,
+			       w->n ? (double)ready[order[w->n - 1]] / 1e9 : 0);
+		goto out;
+	}
+	code = subset_keep(w, keep, cut, e);
+	for (int64_t i = 0; !code && i < w->n; i++)
+		if (!w->n_parents || !w->n_parents[i])
+			w->specs[i].arrival_ns -= s->start_ns;
+	/* a shift of the roots alone changes their place among the dependents */
+	if (!code && w->n_parents && s->start_ns)
+		code = subset_sort(w, e);
+out:
+	mem_free(ready);
+	mem_free(order);
+	mem_free(keep);
+	return code;
+}
