@@ -4,6 +4,7 @@
 #define SIM_DEVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sim/dtype.h"
@@ -42,7 +43,8 @@ struct device {
 /* By name or alias, or by path (a slash, or ending in .json). Nothing to release. */
 int device_load(struct device *out, const char *name_or_path, struct err *e);
 int device_parse(struct device *out, const char *text, const char *where, struct err *e);
-const char *device_name_at(int32_t i); /* built-in names; NULL past the last */
+/* The i-th built-in name, written into buf; NULL past the last. */
+const char *device_name_at(int32_t i, char *buf, size_t size);
 
 /* FLOP/s for weights held in t: its own peak where the device has one, else bf16's (weights are expanded first). */
 double device_peak(const struct device *d, enum dtype t);

@@ -4,6 +4,7 @@
 #define SIM_MODEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sim/dtype.h"
@@ -60,7 +61,10 @@ struct model {
 
 	/* Mixture of experts; n_experts = 0 without. */
 	int32_t n_experts, experts_per_token;
-	int32_t n_shared_experts, expert_intermediate;
+	int32_t expert_intermediate;
+	int32_t shared_intermediate; /* width of all shared experts together; 0 = none */
+	bool shared_gate; /* the shared expert has a gate of its own (Qwen2-MoE) */
+	bool expert_bias;
 	bool router_bias;
 
 	int32_t window; /* the sliding window of those layers that have one; 0 = none has */
@@ -77,8 +81,11 @@ int model_load(struct model *out, const char *name_or_path, struct err *e);
 int model_parse(struct model *out, const char *text, const char *where, struct err *e);
 void model_free(struct model *m);
 
-/* The i-th built-in name, by path order; NULL past the last. */
-const char *model_name_at(int32_t i);
+/* The i-th built-in name, in the order of their files, written into buf; NULL past the last. */
+const char *model_name_at(int32_t i, char *buf, size_t size);
+
+/* Fills params from the rest; model_parse has done it. */
+void model_count_params(struct model *m);
 
 /* Resolves "auto" and checks that the model can be held so (mxfp4 needs experts). */
 int model_weight_format(const struct model *m, const struct weight_format *asked, struct weight_format *out,
@@ -89,6 +96,12 @@ int64_t model_weight_bytes(const struct model *m, const struct weight_format *f)
 /* KV of one token in all layers, sliding-window ones counted in full (a paged pool holds their old tokens too). */
 int64_t model_kv_bytes_per_token(const struct model *m, enum kv_dtype t, const struct weight_format *f);
 /* The same of one layer that keeps its own. */
-double model_layer_kv_bytes(const struct model *m, enum kv_dtype t, const struct weight_format *f);
+int64_t model_layer_kv_bytes(const struct model *m, enum kv_dtype t, const struct weight_format *f);
+/* What its KV would be with that many KV heads of those dimensions, bf16: to compare MLA with. */
+int64_t model_mha_kv_bytes(const struct model *m, int32_t heads, int32_t k_dim, int32_t v_dim);
+
+/* Bytes of one parameter of a group, in a resolved format; scales included, so not always whole. */
+enum weight_group { WEIGHTS_ATTENTION, WEIGHTS_MLP, WEIGHTS_EXPERTS, WEIGHTS_REST };
+double weight_bytes_each(const struct weight_format *f, enum weight_group g);
 
 #endif

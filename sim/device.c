@@ -1,0 +1,172 @@
+#include "sim/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "sim/json_read.h"
+#include "sim/spec_text.h"
+
+/* A number of the description: key, where it goes, its bounds, what one of its units is, what it is when absent. */
+static const struct field {
+	const char *key;
+	size_t offset; /* of a double */
+	double min, max, unit, fallback;
+} fields[] = {
+	{"bandwidth_gb_s", offsetof(struct device, bandwidth), 1e-3, 1e6, 1e9, 0},
+	{"link_gb_s", offsetof(struct device, link_bandwidth), 0, 1e6, 1e9, 0},
+	{"host_gb_s", offsetof(struct device, host_bandwidth), 0, 1e6, 1e9, 0},
+	{"power_w", offsetof(struct device, power_w), 0, 1e6, 1, 0},
+	{"price_per_hour", offsetof(struct device, price_per_hour), 0, 1e6, 1, 0},
+	{"gemm_efficiency", offsetof(struct device, gemm_efficiency), 1e-3, 1, 1, 0.7},
+	{"attention_efficiency", offsetof(struct device, attention_efficiency), 1e-3, 1, 1, 0.5},
+	{"memory_efficiency", offsetof(struct device, memory_efficiency), 1e-3, 1, 1, 0.8},
+	{"step_us", offsetof(struct device, step_ns), 0, 1e9, 1e3, 300},
+	{"request_us", offsetof(struct device, request_ns), 0, 1e9, 1e3, 3},
+	{"launch_us", offsetof(struct device, launch_ns), 0, 1e9, 1e3, 5},
+	{"kernel_us", offsetof(struct device, kernel_ns), 0, 1e9, 1e3, 1},
+};
+enum { N_FIELDS = sizeof fields / sizeof fields[0] };
+
+static const char *const other_keys[] = {"base",       "title",       "aliases",      "notes",      "memory_bytes",
+					 "nominal_gb", "peak_tflops", "price_source", "price_date", "context_bytes"};
+
+static double *field_at(struct device *d, const struct field *f)
+{
+	return (double *)(void *)((char *)d + f->offset);
+}
+
+/* A mistyped key would silently leave a default in force. */
+static void refuse_unknown_keys(const json_t *root, const struct json_reader *r)
+{
+	const char *key;
+	json_t *value;
+	json_object_foreach((json_t *)root, key, value)
+	{
+		bool known = false;
+		for (int i = 0; i < N_FIELDS; i++)
+			known |= !strcmp(key, fields[i].key);
+		for (size_t i = 0; i < sizeof other_keys / sizeof other_keys[0]; i++)
+			known |= !strcmp(key, other_keys[i]);
+		if (!known)
+			err_set(r->e, ERR_INPUT, "%s: unknown key \"%.60s\" (docs/capacity.md lists the keys)",
+				r->where, key);
+	}
+}
+
+static void read_peaks(struct device *d, const struct json_reader *r)
+{
+	const json_t *peaks = json_read_present(r, "peak_tflops");
+	if (peaks && !json_is_object(peaks)) {
+		err_set(r->e, ERR_INPUT, "%s: peak_tflops must be an object such as {\"bf16\": 312}", r->where);
+		return;
+	}
+	const char *key;
+	json_t *value;
+	json_object_foreach((json_t *)peaks, key, value)
+	{
+		enum dtype t;
+		struct json_reader pr = {peaks, r->where, r->e};
+		if (dtype_find(key, &t))
+			d->peak[t] = json_read_real_or(&pr, key, 0, 1e9, 0) * 1e12;
+		else
+			err_set(r->e, ERR_INPUT, "%s: peak_tflops has the unknown type \"%.40s\"", r->where, key);
+	}
+}
+
+static int64_t read_bytes(const struct json_reader *r, const char *key, double unit, double min, int64_t current)
+{
+	double bytes = json_read_real_or(r, key, min, 1e15 / unit, -1);
+	return bytes < 0 ? current : (int64_t)(bytes * unit + 0.5);
+}
+
+static void read_all(struct device *d, const struct json_reader *r)
+{
+	refuse_unknown_keys(r->object, r);
+	for (int i = 0; i < N_FIELDS; i++) {
+		double *x = field_at(d, &fields[i]), unit = fields[i].unit;
+		*x = json_read_real_or(r, fields[i].key, fields[i].min, fields[i].max, *x / unit) * unit;
+	}
+	read_peaks(d, r);
+	d->memory_bytes = read_bytes(r, "memory_bytes", 1, 1, d->memory_bytes);
+	d->nominal_bytes = read_bytes(r, "nominal_gb", 1e9, 1e-9, d->nominal_bytes);
+	d->context_bytes = read_bytes(r, "context_bytes", 1, 0, d->context_bytes);
+	json_read_string(r, "title", d->title, sizeof d->title);
+	json_read_string(r, "price_source", d->price_source, sizeof d->price_source);
+	json_read_string(r, "price_date", d->price_date, sizeof d->price_date);
+}
+
+static void check_complete(const struct device *d, const struct json_reader *r)
+{
+	const char *missing = d->memory_bytes <= 0 && d->nominal_bytes <= 0 ? "memory_bytes"
+			      : d->bandwidth <= 0                           ? "bandwidth_gb_s"
+			      : device_peak(d, DTYPE_BF16) <= 0             ? "peak_tflops with bf16 or fp32"
+									    : NULL;
+	if (missing)
+		err_set(r->e, ERR_INPUT, "%s: %s is missing (or give \"base\": the name of a device to start from)",
+			r->where, missing);
+}
+
+int device_parse(struct device *out, const char *text, const char *where, struct err *e)
+{
+	struct err own = {0};
+	struct json_reader r = {.where = where, .e = e ? e : &own};
+	struct device d = {0};
+	char base[64] = "";
+	json_t *root = json_read_object(text, where, r.e);
+
+	memset(out, 0, sizeof *out);
+	if (!root)
+		return r.e->code;
+	r.object = root;
+	for (int i = 0; i < N_FIELDS; i++)
+		*field_at(&d, &fields[i]) = fields[i].fallback * fields[i].unit;
+	json_read_string(&r, "base", base, sizeof base);
+	if (*base && (strchr(base, '/') || strstr(base, ".json"))) /* a file could name itself */
+		err_set(r.e, ERR_INPUT, "%s: base must be the name of a built-in device", where);
+	else if (*base)
+		device_load(&d, base, r.e);
+	if (!r.e->code)
+		read_all(&d, &r);
+	if (!r.e->code)
+		check_complete(&d, &r);
+	json_decref(root);
+	if (r.e->code)
+		return r.e->code;
+	if (d.memory_bytes <= 0)
+		d.memory_bytes = d.nominal_bytes;
+	if (d.nominal_bytes <= 0)
+		d.nominal_bytes = d.memory_bytes;
+	snprintf(d.name, sizeof d.name, "%s", where);
+	if (!*d.title)
+		snprintf(d.title, sizeof d.title, "%s", d.name);
+	*out = d;
+	return ERR_NONE;
+}
+
+int device_load(struct device *out, const char *name_or_path, struct err *e)
+{
+	struct spec_text s;
+	int rc = spec_text_find(&s, "device", name_or_path, e);
+	if (rc)
+		return rc;
+	rc = device_parse(out, s.text, s.where, e);
+	if (!rc)
+		memcpy(out->name, s.name, sizeof out->name);
+	spec_text_free(&s);
+	return rc;
+}
+
+const char *device_name_at(int32_t i, char *buf, size_t size)
+{
+	return spec_name_at("device", i, buf, size);
+}
+
+double device_peak(const struct device *d, enum dtype t)
+{
+	if (t == DTYPE_FP32)
+		return d->peak[DTYPE_FP32];
+	if (d->peak[t] > 0)
+		return d->peak[t];
+	return d->peak[DTYPE_BF16] > 0 ? d->peak[DTYPE_BF16] : d->peak[DTYPE_FP32];
+}
