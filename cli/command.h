@@ -19,6 +19,8 @@ enum opt_type {
 	OPT_STRING, /* const char *: a pointer into argv */
 	OPT_CHOICE, /* int32_t: index into choices */
 	OPT_WORDS,  /* struct words: takes every following word up to the next --flag (--goodput ttft:500 tpot:50) */
+	OPT_LIST,   /* const char *: one value or several with commas; parsed later, by opt_set */
+	OPT_SWITCH, /* const char *: the same of on|off; may stand alone (= on), and --no-x is off: vLLM's way */
 	OPT_TITLE,  /* no option: `name` is the heading of those that follow, in help and manual */
 };
 
@@ -34,7 +36,7 @@ struct opt {
 	const char *arg;            /* what to call its value in help: "N", "FILE"; NULL for flags */
 	const char *help;           /* one or two sentences; the unit; the default */
 	double min, max;            /* numbers; both 0 = no bounds */
-	const char *const *choices; /* OPT_CHOICE: NULL-terminated */
+	const char *const *choices; /* NULL-terminated: OPT_CHOICE; shown and completed for OPT_STRING and OPT_LIST */
 	const char *alias;          /* another long name, or NULL */
 	char letter;                /* short form: 'o' for -o, 0 = none */
 };
@@ -44,6 +46,9 @@ struct opt {
  * list near matches. ERR_INPUT with one line. `given` (may be NULL): bool[n], which options were given. */
 int opts_parse(const struct opt *opts, int n, void *dest, int argc, char **argv, int *n_positional, bool *given,
                struct err *e);
+
+/* Parses one value of o into *dest, as "--name text" would. ERR_INPUT. */
+int opt_set(const struct opt *o, const char *text, void *dest, struct err *e);
 
 struct command {
 	const char *name;     /* "replay", "trace info" */

@@ -82,6 +82,8 @@ static int print_option_head(const struct opt *o)
 	n += printf("--%s", o->name);
 	if (o->type == OPT_ONOFF)
 		n += printf(" on|off");
+	else if (o->type == OPT_SWITCH)
+		n += printf(" [on|off]");
 	else if (o->type == OPT_CHOICE)
 		for (int i = 0; o->choices[i]; i++)
 			n += printf("%s%s", i ? "|" : " ", o->choices[i]);
@@ -197,6 +199,8 @@ static void man_option(const struct opt *o)
 	fputs("\\fR", stdout);
 	if (o->type == OPT_ONOFF) {
 		fputs(" on|off", stdout);
+	} else if (o->type == OPT_SWITCH) {
+		fputs(" [on|off]", stdout);
 	} else if (o->type == OPT_CHOICE) {
 		for (int i = 0; o->choices[i]; i++) {
 			fputs(i ? "|" : " ", stdout);
@@ -294,10 +298,11 @@ static void completion_values(const struct command *c)
 {
 	for (int i = 0; i < c->n_opts; i++) {
 		const struct opt *o = &c->opts[i];
-		if (o->type != OPT_CHOICE && o->type != OPT_ONOFF)
+		bool onoff = o->type == OPT_ONOFF || o->type == OPT_SWITCH;
+		if (!onoff && !o->choices)
 			continue;
 		printf("\t\"%s --%s\") values=\"", c->name, o->name);
-		if (o->type == OPT_ONOFF)
+		if (onoff)
 			fputs("on off", stdout);
 		else
 			for (int k = 0; o->choices[k]; k++)

@@ -61,6 +61,7 @@ static int unknown(const struct parse *p, const char *word)
 
 	struct near_match m;
 	near_begin(&m, name);
+	m.prefix = "--";
 	for (int i = 0; i < p->n; i++) {
 		if (p->opts[i].type == OPT_TITLE)
 			continue;
@@ -161,7 +162,7 @@ static int set_choice(const struct opt *o, const char *text, int32_t *to, struct
 	return err_set(e, ERR_INPUT, "--%s: \"%s\" is not one of %s", o->name, text, list);
 }
 
-static int set_value(const struct opt *o, char *text, void *dest, struct err *e)
+int opt_set(const struct opt *o, const char *text, void *dest, struct err *e)
 {
 	void *to = (char *)dest + o->offset;
 	switch (o->type) {
@@ -177,6 +178,8 @@ static int set_value(const struct opt *o, char *text, void *dest, struct err *e)
 	case OPT_CHOICE:
 		return set_choice(o, text, to, e);
 	case OPT_STRING:
+	case OPT_LIST:
+	case OPT_SWITCH:
 		*(const char **)to = text;
 		return ERR_NONE;
 	case OPT_FLAG:
@@ -214,20 +217,44 @@ static int take_words(struct parse *p, const struct opt *o, char *inline_value)
 	return ERR_NONE;
 }
 
+/* Is it a value of OPT_SWITCH, or a word that has nothing to do with it? */
+static bool is_switches(const char *word)
+{
+	static const char *const known[] = {"on", "off", "true", "false"};
+	while (true) {
+		size_t n = strcspn(word, ","), i = 0;
+		while (i < 4 && (strlen(known[i]) != n || strncmp(known[i], word, n) != 0))
+			i++;
+		if (i == 4)
+			return false;
+		if (!word[n])
+			return true;
+		word += n + 1;
+	}
+}
+
+static int take_switch(struct parse *p, const struct opt *o, char *inline_value)
+{
+	const char *value = "on";
+	p->at++;
+	if (inline_value)
+		value = inline_value;
+	else if (p->at < p->argc && is_switches(p->argv[p->at]))
+		value = p->argv[p->at++];
+	return opt_set(o, value, p->dest, p->e);
+}
+
 static int take_option(struct parse *p, const struct opt *o, char *inline_value)
 {
 	if (p->given)
 		p->given[o - p->opts] = true;
 	if (o->type == OPT_WORDS)
 		return take_words(p, o, inline_value);
+	if (o->type == OPT_SWITCH)
+		return take_switch(p, o, inline_value);
 	if (o->type == OPT_FLAG) {
-		if (inline_value)
-			return set_onoff(o, inline_value, (bool *)((char *)p->dest + o->offset), p->e)
-				       ? ERR_INPUT
-				       : (p->at++, ERR_NONE);
-		*(bool *)((char *)p->dest + o->offset) = true;
 		p->at++;
-		return ERR_NONE;
+		return set_onoff(o, inline_value ? inline_value : "on", (bool *)((char *)p->dest + o->offset), p->e);
 	}
 	char *value = inline_value;
 	if (!value) {
@@ -237,7 +264,20 @@ static int take_option(struct parse *p, const struct opt *o, char *inline_value)
 		value = p->argv[p->at];
 	}
 	p->at++;
-	return set_value(o, value, p->dest, p->e);
+	return opt_set(o, value, p->dest, p->e);
+}
+
+static int take_off(struct parse *p, const struct opt *o)
+{
+	void *to = (char *)p->dest + o->offset;
+	if (o->type == OPT_SWITCH)
+		*(const char **)to = "off";
+	else
+		*(bool *)to = false;
+	if (p->given)
+		p->given[o - p->opts] = true;
+	p->at++;
+	return ERR_NONE;
 }
 
 static int take_long(struct parse *p, char *word)
@@ -250,13 +290,8 @@ static int take_long(struct parse *p, char *word)
 	/* --no-x clears the flag x. */
 	if (len > 3 && strncmp(word + 2, "no-", 3) == 0 && !equals) {
 		o = find_long(p, word + 5, len - 3);
-		if (o && (o->type == OPT_FLAG || o->type == OPT_ONOFF)) {
-			*(bool *)((char *)p->dest + o->offset) = false;
-			if (p->given)
-				p->given[o - p->opts] = true;
-			p->at++;
-			return ERR_NONE;
-		}
+		if (o && (o->type == OPT_FLAG || o->type == OPT_ONOFF || o->type == OPT_SWITCH))
+			return take_off(p, o);
 	}
 	return unknown(p, word);
 }

@@ -100,6 +100,8 @@ const char *near_text(const struct near_match *m, char *buf, size_t size)
 	buf[0] = '\0';
 	for (int32_t i = 0; i < m->n; i++) {
 		append(buf, size, i == 0 ? " (did you mean " : i + 1 < m->n ? ", " : " or ");
+		if (m->prefix)
+			append(buf, size, m->prefix);
 		append(buf, size, m->best[i]);
 	}
 	if (m->n)

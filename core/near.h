@@ -10,6 +10,7 @@
 
 struct near_match {
 	const char *word;
+	const char *prefix; /* put before each name in the text: "--", or NULL */
 	const char *best[NEAR_MAX]; /* nearest first; of equal ones, those offered first */
 	int32_t cost[NEAR_MAX];
 	int32_t n;

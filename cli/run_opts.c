@@ -1,0 +1,282 @@
+#include "cli/run_opts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+#include "policies/registry.h"
+
+const char *const onoff_names[] = {"on", "off", NULL};
+const char *const queue_order_names[] = {"fcfs", "priority", NULL};
+const char *const hit_visible_names[] = {"alloc", "commit", NULL};
+
+/* The same rows as on the command line, each for one value. */
+/* clang-format off */
+#define ARM_ROW(field, text, name_, type_, form, arg_, min_, max_, choices_, help_) \
+	{.name = name_, .type = type_, .offset = offsetof(struct arm, field), .arg = arg_, .min = min_, .max = max_, \
+	 .choices = choices_},
+#define TEXT_ROW(field, text, name, type, form, arg, min, max, choices, help) offsetof(struct run_texts, text),
+/* clang-format on */
+static const struct opt arm_opts[] = {RUN_DIMENSIONS(ARM_ROW)};
+static const size_t text_offsets[] = {RUN_DIMENSIONS(TEXT_ROW)};
+#define N_DIMENSIONS ((int32_t)(sizeof arm_opts / sizeof *arm_opts))
+
+void run_opts_default(struct run_opts *o)
+{
+	*o = (struct run_opts){.db = "lockstep.db", .record = RECORD_REQUESTS};
+	trace_opts_default(&o->trace);
+}
+
+/* The values of one dimension: texts[first .. first + n). */
+struct values {
+	int64_t first;
+	int32_t n;
+};
+
+/* "linear:a=1,b=2,constant:5": a piece with '=' but without ':' before it belongs to the piece before. */
+static size_t value_length(const char *text)
+{
+	size_t n = strcspn(text, ",");
+	if (!memchr(text, ':', n))
+		return n;
+	while (text[n] == ',') {
+		const char *next = text + n + 1;
+		size_t len = strcspn(next, ","), equals = strcspn(next, "=,"), colon = strcspn(next, ":=,");
+		if (next[equals] != '=' || next[colon] == ':')
+			break;
+		n += 1 + len;
+	}
+	return n;
+}
+
+static int split(struct arms *a, const char *name, const char *text, struct values *v, struct err *e)
+{
+	v->first = a->n_texts;
+	v->n = 0;
+	for (bool more = true; more;) {
+		size_t n = value_length(text);
+		more = text[n] == ',';
+		if (n == 0)
+			return err_set(e, ERR_INPUT, "--%s: a value is missing", name);
+		if (mem_grow((void **)&a->texts, &a->cap_texts, a->n_texts + 1, sizeof *a->texts) != 0)
+			return err_no_memory(e, "options");
+		char *one = mem_strndup(text, n);
+		if (!one)
+			return err_no_memory(e, "options");
+		a->texts[a->n_texts++] = one;
+		for (int64_t i = v->first; i < a->n_texts - 1; i++)
+			if (strcmp(a->texts[i], one) == 0)
+				return err_set(e, ERR_INPUT, "--%s: %s is listed twice", name, one);
+		v->n++;
+		text += n + more;
+	}
+	return ERR_NONE;
+}
+
+static bool policy_has(const struct policy_desc *d, const char *param)
+{
+	for (int32_t i = 0; i < d->n_params; i++)
+		if (strcmp(d->params[i].name, param) == 0)
+			return true;
+	return false;
+}
+
+/* A vLLM flag that is a parameter of some policies here: given to those that have it. */
+static int append_param(struct arm *arm, const struct policy_desc *d, const char *param, const char *value,
+			struct err *e)
+{
+	if (!value || !policy_has(d, param))
+		return ERR_NONE;
+	const char *before = arm->params ? arm->params : "";
+	size_t size = strlen(before) + strlen(param) + strlen(value) + 3;
+	char *text = mem_alloc(size);
+	if (!text)
+		return err_no_memory(e, "options");
+	snprintf(text, size, "%s%s%s=%s", before, *before ? "," : "", param, value);
+	mem_free(arm->params);
+	arm->params = text;
+	return ERR_NONE;
+}
+
+/* "chunked:watermark=0.01" -> name and parameters, both checked. */
+static int set_policy(struct arm *arm, const char *text, struct err *e)
+{
+	size_t n = strcspn(text, ":");
+	arm->policy = mem_strndup(text, n);
+	if (!arm->policy || (text[n] && !(arm->params = mem_strdup(text + n + 1))))
+		return err_no_memory(e, "options");
+	const struct policy_desc *d;
+	int rc = policy_lookup(arm->policy, &d, e);
+	if (rc == ERR_NONE)
+		rc = append_param(arm, d, "enable_chunked_prefill", arm->chunked_prefill, e);
+	if (rc == ERR_NONE)
+		rc = append_param(arm, d, "long_prefill_token_threshold", arm->long_prefill, e);
+	if (rc != ERR_NONE)
+		return rc;
+	union policy_value *values = mem_zalloc((size_t)d->n_params, sizeof *values);
+	if (!values)
+		return err_no_memory(e, "policy parameters");
+	rc = policy_parse_params(d, arm->params, values, e);
+	mem_free(values);
+	arm->s.policy = arm->policy;
+	arm->s.policy_params = arm->params;
+	return rc;
+}
+
+/* A flag that no policy of this command takes would be silently without effect. */
+static int check_param_used(const struct arms *a, const char *flag, const char *param, bool given, struct err *e)
+{
+	const struct policy_desc *d;
+	for (int32_t i = 0; given && i < a->n; i++)
+		if (policy_lookup(a->at[i].policy, &d, e) == ERR_NONE && policy_has(d, param))
+			given = false;
+	if (!given)
+		return ERR_NONE;
+	return err_set(e, ERR_INPUT, "--%s has no meaning for %s: `lockstep policies` lists what each policy takes",
+		       flag, a->n == 1 ? a->at[0].policy : "any of these policies");
+}
+
+static void label_add(char *label, size_t size, const char *a, const char *b, const char *c)
+{
+	size_t used = strlen(label);
+	snprintf(label + used, size - used, "%s%s%s%s", used ? " " : "", a, b, c);
+}
+
+/* A policy's place in a label: its name, or all that was typed where one name comes with different parameters. */
+static void label_policy(char *label, size_t size, const struct arms *a, const struct values *v, const char *text)
+{
+	size_t len = strcspn(text, ":");
+	int32_t same = 0;
+	for (int32_t i = 0; i < v->n; i++) {
+		const char *other = a->texts[v->first + i];
+		same += strcspn(other, ":") == len && strncmp(other, text, len) == 0;
+	}
+	char name[64];
+	snprintf(name, sizeof name, "%.*s", (int)len, text);
+	label_add(label, size, same > 1 ? text : name, "", "");
+}
+
+/* Arm number k of the cross product. */
+static int make_arm(struct arms *a, int32_t k, const struct values *policies, const struct values *dims, struct err *e)
+{
+	struct arm *arm = &a->at[k];
+	char label[256] = "";
+	int32_t pick[N_DIMENSIONS + 1];
+	for (int32_t i = N_DIMENSIONS - 1; i >= 0; i--) {
+		pick[i] = dims[i].n ? k % dims[i].n : 0;
+		k /= dims[i].n ? dims[i].n : 1;
+	}
+	const char *policy = a->texts[policies->first + k];
+	if (policies->n > 1)
+		label_policy(label, sizeof label, a, policies, policy);
+
+	run_settings_default(&arm->s);
+	arm->kv_cache = !arm->s.engine.kv_off;
+	for (int32_t i = 0; i < N_DIMENSIONS; i++) {
+		if (dims[i].n == 0)
+			continue;
+		const char *text = a->texts[dims[i].first + pick[i]];
+		if (opt_set(&arm_opts[i], text, arm, e) != ERR_NONE)
+			return ERR_INPUT;
+		if (dims[i].n > 1)
+			label_add(label, sizeof label, arm_opts[i].name, "=", text);
+	}
+	arm->s.engine.kv_off = !arm->kv_cache;
+	int rc = set_policy(arm, policy, e);
+	if (rc != ERR_NONE)
+		return rc;
+	arm->label = mem_strdup(label[0] ? label : arm->policy);
+	if (!arm->label)
+		return err_no_memory(e, "options");
+	arm->s.label = arm->label;
+	return ERR_NONE;
+}
+
+/* What is the same for all arms. */
+static int set_reports(struct arm *arm, const struct run_opts *o, struct err *e)
+{
+	struct run_settings *s = &arm->s;
+	s->engine.check = o->check;
+	s->record = (enum run_record)o->record;
+	s->save_detailed = o->save_detailed;
+	for (int i = 0; i < o->goodput.n; i++)
+		if (goodput_parse(&s->slo, o->goodput.at[i], e) != ERR_NONE)
+			return e->code;
+	if (o->metric_percentiles && percentiles_parse(&s->percentiles, o->metric_percentiles, e) != ERR_NONE)
+		return e->code;
+	s->num_prompts = o->trace.num_prompts;
+	s->request_rate = o->trace.request_rate;
+	s->burstiness = o->trace.burstiness;
+	s->replay_speedup = o->trace.replay_speedup;
+	s->length_scale = o->trace.length_scale;
+	s->max_tokens_mode = o->trace.max_tokens_mode;
+	s->seed = o->trace.seed;
+	s->engine.seed = o->trace.seed;
+	return ERR_NONE;
+}
+
+static int check_given(const struct run_opts *o, bool several, const struct values *dims, const struct values *policies,
+		       struct err *e)
+{
+	if (!several && policies->n > 1)
+		return err_set(e, ERR_INPUT, "--policy: one at a time; `lockstep compare --policies %s` runs several",
+			       o->policies);
+	for (int32_t i = 0; !several && i < N_DIMENSIONS; i++)
+		if (dims[i].n > 1)
+			return err_set(e, ERR_INPUT, "--%s: one value at a time; `lockstep compare` takes several",
+				       arm_opts[i].name);
+	return ERR_NONE;
+}
+
+int arms_make(struct arms *a, const struct run_opts *o, bool several, struct err *e)
+{
+	*a = (struct arms){0};
+	struct values policies, dims[N_DIMENSIONS];
+	int rc = split(a, several ? "policies" : "policy", o->policies, &policies, e);
+	int64_t n = policies.n;
+	for (int32_t i = 0; rc == ERR_NONE && i < N_DIMENSIONS; i++) {
+		const char *text = *(const char *const *)((const char *)&o->texts + text_offsets[i]);
+		dims[i] = (struct values){0};
+		if (text)
+			rc = split(a, arm_opts[i].name, text, &dims[i], e);
+		n *= dims[i].n ? dims[i].n : 1;
+		if (rc == ERR_NONE && n > ARMS_MAX)
+			rc = err_set(e, ERR_INPUT, "these lists make more than %d runs: compare fewer at a time",
+				     ARMS_MAX);
+	}
+	if (rc == ERR_NONE)
+		rc = check_given(o, several, dims, &policies, e);
+	if (rc != ERR_NONE)
+		return rc;
+	a->at = mem_zalloc((size_t)n, sizeof *a->at);
+	if (!a->at)
+		return err_no_memory(e, "runs");
+	a->n = (int32_t)n;
+	for (int32_t k = 0; rc == ERR_NONE && k < a->n; k++) {
+		rc = make_arm(a, k, &policies, dims, e);
+		if (rc == ERR_NONE)
+			rc = set_reports(&a->at[k], o, e);
+	}
+	if (rc == ERR_NONE)
+		rc = check_param_used(a, "enable-chunked-prefill", "enable_chunked_prefill",
+				      o->texts.enable_chunked_prefill, e);
+	if (rc == ERR_NONE)
+		rc = check_param_used(a, "long-prefill-token-threshold", "long_prefill_token_threshold",
+				      o->texts.long_prefill_token_threshold, e);
+	return rc;
+}
+
+void arms_free(struct arms *a)
+{
+	for (int32_t i = 0; i < a->n; i++) {
+		mem_free(a->at[i].policy);
+		mem_free(a->at[i].params);
+		mem_free(a->at[i].label);
+	}
+	for (int64_t i = 0; i < a->n_texts; i++)
+		mem_free(a->texts[i]);
+	mem_free(a->texts);
+	mem_free(a->at);
+	*a = (struct arms){0};
+}

@@ -1,0 +1,150 @@
+/* run_opts.h: the options of every command that runs a workload (replay, compare), and the arms they describe. An arm
+ * is one complete set of settings; compare's lists ("--max-num-seqs 64,256 --kv-cache off,on") make the cross product
+ * of them. */
+#ifndef CLI_RUN_OPTS_H
+#define CLI_RUN_OPTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analysis/run.h"
+#include "cli/command.h"
+#include "cli/trace_opts.h"
+
+struct err;
+
+#define ARMS_MAX 64 /* a longer list is a slip of the keyboard */
+
+extern const char *const onoff_names[], *const queue_order_names[], *const hit_visible_names[];
+
+/* What serves the trace: X(field of struct arm, text field, name, type, form, arg, min, max, choices, help). `type` is
+ * that of one value, `form` how a command line gives it: OPT_LIST or OPT_SWITCH. */
+/* clang-format off */
+#define RUN_DIMENSIONS(X) \
+	X(s.model, model, "model", OPT_STRING, OPT_LIST, "MODEL", 0, 0, NULL, \
+	  "The model: a name (lockstep capacity --list) or the path of a Hugging Face config.json.") \
+	X(s.device, device, "device", OPT_STRING, OPT_LIST, "DEVICE", 0, 0, NULL, \
+	  "The device: a name (lockstep capacity --list) or the path of a JSON file.") \
+	X(s.cost, cost, "cost-model", OPT_STRING, OPT_LIST, "COST", 0, 0, NULL, \
+	  "How long a step takes: roofline (default), linear:a=5ms,b=20us,c=1ms,d=10ns or constant:10ms.") \
+	X(s.engine.max_num_seqs, max_num_seqs, "max-num-seqs", OPT_INT32, OPT_LIST, "N", 1, 1 << 20, NULL, \
+	  "Most requests running at once. Default 256.") \
+	X(s.engine.max_num_batched_tokens, max_num_batched_tokens, "max-num-batched-tokens", OPT_INT32, OPT_LIST, "N", \
+	  1, INT32_MAX, NULL, "Tokens a step may compute, for policies with a budget. Default 2048.") \
+	X(s.engine.max_model_len, max_model_len, "max-model-len", OPT_INT32, OPT_LIST, "N", 1, INT32_MAX, NULL, \
+	  "Longest prompt + output. Default: what the model allows and the KV memory holds, whichever is less.") \
+	X(chunked_prefill, enable_chunked_prefill, "enable-chunked-prefill", OPT_STRING, OPT_SWITCH, NULL, 0, 0, \
+	  onoff_names, "May a prompt be computed in pieces? For policies that know it. Default on.") \
+	X(long_prefill, long_prefill_token_threshold, "long-prefill-token-threshold", OPT_STRING, OPT_LIST, "N", 0, 0, \
+	  NULL, "Most tokens of one prompt per step, 0 = no cap. For policies that know it. Default 0.") \
+	X(s.engine.queue_order, scheduling_policy, "scheduling-policy", OPT_CHOICE, OPT_LIST, "fcfs|priority", 0, 0, \
+	  queue_order_names, "Order of the waiting requests. Default fcfs.") \
+	X(s.engine.async_scheduling, async_scheduling, "async-scheduling", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, \
+	  onoff_names, "Plan the next step while one runs. Default off.") \
+	X(kv_cache, kv_cache, "kv-cache", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
+	  "off computes every token of a request again in every step. Default on.") \
+	X(s.engine.prefix_caching, enable_prefix_caching, "enable-prefix-caching", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, \
+	  onoff_names, "Share the KV blocks of equal prompt beginnings, where the trace tells them. Default off.") \
+	X(s.engine.hit_visible, hit_visible, "hit-visible", OPT_CHOICE, OPT_LIST, "alloc|commit", 0, 0, \
+	  hit_visible_names, "When others may share a block: once it is allocated (vLLM), or computed. Default alloc.") \
+	X(s.engine.block_size, block_size, "block-size", OPT_INT32, OPT_LIST, "N", 1, 4096, NULL, \
+	  "Tokens per KV block. Default 16.") \
+	X(s.num_gpu_blocks_override, num_gpu_blocks_override, "num-gpu-blocks-override", OPT_INT32, OPT_LIST, "N", 1, \
+	  INT32_MAX, NULL, "KV blocks of the device, instead of what is computed to fit.") \
+	X(s.gpu_memory_utilization, gpu_memory_utilization, "gpu-memory-utilization", OPT_DOUBLE, OPT_LIST, "F", 0.01, \
+	  1, NULL, "Share of the device's memory to use. Default 0.9.") \
+	X(s.weight_dtype, weight_dtype, "weight-dtype", OPT_STRING, OPT_LIST, "TYPE", 0, 0, NULL, \
+	  "How the weights are held: auto (default), fp32, bf16, fp8, int8, int4, mxfp4 or nf4.") \
+	X(s.kv_dtype, kv_cache_dtype, "kv-cache-dtype", OPT_STRING, OPT_LIST, "TYPE", 0, 0, NULL, \
+	  "How the KV cache is held: auto (default), bf16, fp8 or int8.") \
+	X(s.tensor_parallel, tensor_parallel_size, "tensor-parallel-size", OPT_INT32, OPT_LIST, "N", 1, 1, NULL, \
+	  "Devices that share one model. Only 1 so far.") \
+	X(s.engine.max_concurrency, max_concurrency, "max-concurrency", OPT_INT32, OPT_LIST, "N", 0, INT32_MAX, NULL, \
+	  "The client sends no more requests than that at once; the others wait at the client, and their latency counts " \
+	  "from when they were meant to arrive. Default 0: no limit.")
+
+#define RUN_TEXT_FIELD(field, text, name, type, form, arg, min, max, choices, help) const char *text;
+struct run_texts {
+	RUN_DIMENSIONS(RUN_TEXT_FIELD)
+};
+
+struct run_opts {
+	struct trace_opts trace;
+	const char *policies;
+	struct run_texts texts;
+	bool check;
+	struct words goodput;
+	const char *metric_percentiles;
+	int32_t record; /* enum run_record */
+	const char *db;
+	bool no_db, save_result, save_detailed, json, quiet;
+	const char *result_dir, *result_filename;
+};
+
+#define RUN_TEXT_OPT(T, m, text_, name_, form_, arg_, choices_, help_) \
+	{.name = name_, .type = form_, .offset = offsetof(T, m.texts.text_), .arg = arg_, .choices = choices_, \
+	 .help = help_},
+/* clang-format on */
+
+/* The option tables; T is the command's options struct, which holds a struct run_opts called run. */
+#define RUN_DIMENSION_ROW(field, text, name, type, form, arg, min, max, choices, help)                                 \
+	RUN_TEXT_OPT(RUN_OPTS_STRUCT, run, text, name, form, arg, choices, help)
+/* clang-format off */
+#define RUN_REPORT_OPTS(T, m) \
+	{.name = "goodput", .type = OPT_WORDS, .offset = offsetof(T, m.goodput), .arg = "METRIC:MS", \
+	 .help = "Service level objectives: ttft:500 tpot:50 e2el:20000 (any of them, milliseconds). Requests that meet " \
+		 "all of them count as goodput."}, \
+	{.name = "metric-percentiles", .type = OPT_STRING, .offset = offsetof(T, m.metric_percentiles), .arg = "P,P", \
+	 .help = "Percentiles to report. Default 99."}, \
+	{.name = "check", .type = OPT_FLAG, .offset = offsetof(T, m.check), \
+	 .help = "Verify every invariant of the scheduler and the memory after every step. Slow."}, \
+	{.name = "record", .type = OPT_CHOICE, .offset = offsetof(T, m.record), .choices = run_record_names, \
+	 .help = "What the database keeps beside the run's figures: every request (default), every step too, or nothing."}, \
+	{.name = "db", .type = OPT_STRING, .offset = offsetof(T, m.db), .arg = "FILE", \
+	 .help = "The SQLite database that runs are stored in. Default lockstep.db."}, \
+	{.name = "no-db", .type = OPT_FLAG, .offset = offsetof(T, m.no_db), .help = "Store nothing."}, \
+	{.name = "save-result", .type = OPT_FLAG, .offset = offsetof(T, m.save_result), \
+	 .help = "Write a JSON file with the keys of `vllm bench serve`."}, \
+	{.name = "save-detailed", .type = OPT_FLAG, .offset = offsetof(T, m.save_detailed), \
+	 .help = "The same with every request's lengths, TTFT and inter-token gaps."}, \
+	{.name = "result-dir", .type = OPT_STRING, .offset = offsetof(T, m.result_dir), .arg = "DIR", \
+	 .help = "Folder of that file. Default: the current one."}, \
+	{.name = "result-filename", .type = OPT_STRING, .offset = offsetof(T, m.result_filename), .arg = "NAME", \
+	 .help = "Its name. Default: made of policy, rate, model and date. Several runs: the run's label is put into it."}, \
+	{.name = "json", .type = OPT_FLAG, .offset = offsetof(T, m.json), \
+	 .help = "Print one JSON object instead of text."}, \
+	{.name = "quiet", .type = OPT_FLAG, .offset = offsetof(T, m.quiet), .letter = 'q', \
+	 .help = "Print nothing but errors."}
+/* clang-format on */
+
+/* Everything but the policies; a command defines RUN_OPTS_STRUCT before it lists them. */
+#define RUN_OPTS                                                                                                       \
+	{.name = "What serves it", .type = OPT_TITLE},                                                                 \
+		RUN_DIMENSIONS(RUN_DIMENSION_ROW){.name = "The trace", .type = OPT_TITLE},                             \
+		TRACE_READ_OPTS(RUN_OPTS_STRUCT, run.trace), TRACE_RANDOM_OPTS(RUN_OPTS_STRUCT, run.trace),            \
+		{.name = "What is made of it", .type = OPT_TITLE}, TRACE_SHAPE_OPTS(RUN_OPTS_STRUCT, run.trace),       \
+		{.name = "What is reported", .type = OPT_TITLE}, RUN_REPORT_OPTS(RUN_OPTS_STRUCT, run)
+
+void run_opts_default(struct run_opts *o);
+
+/* One complete set of settings. */
+struct arm {
+	struct run_settings s;
+	bool kv_cache;
+	const char *chunked_prefill, *long_prefill; /* as typed, or NULL */
+	char *policy, *params, *label; /* what s points at */
+};
+
+struct arms {
+	struct arm *at; /* [n] */
+	int32_t n;
+	char **texts; /* single values cut out of the lists: settings point at them */
+	int64_t n_texts, cap_texts;
+};
+
+/* The arms that o describes, in the order of the lists, the policies' slowest. `several` = lists are allowed. Everything
+ * that can be checked without the trace is. ERR_INPUT. Release with arms_free, also after an error. */
+int arms_make(struct arms *a, const struct run_opts *o, bool several, struct err *e);
+void arms_free(struct arms *a);
+
+#endif

@@ -1,0 +1,302 @@
+#include "cli/run_session.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "analysis/result_json.h"
+#include "analysis/store.h"
+#include "cli/progress.h"
+#include "core/err.h"
+#include "core/mem.h"
+
+static double now_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+int session_positional(struct run_opts *o, int n, char **argv, struct err *e)
+{
+	if (n == 0)
+		return ERR_NONE;
+	if (n > 1 || o->trace.dataset_path)
+		return err_set(e, ERR_INPUT, "one trace at a time: \"%s\" is one too many",
+			       o->trace.dataset_path ? argv[1] : argv[2]);
+	o->trace.dataset_path = argv[1];
+	return ERR_NONE;
+}
+
+/* --- before the runs ------------------------------------------------------------------------------------------ */
+
+static int load(struct session *s, struct err *e)
+{
+	double began = now_s();
+	int rc = trace_opts_load(&s->opts->trace, &s->workload, &s->report, e);
+	s->load_s = now_s() - began;
+	if (rc != ERR_NONE)
+		return rc;
+	snprintf(s->trace_hash, sizeof s->trace_hash, "%016" PRIx64, s->report.source_hash);
+	uint64_t hash = workload_hash(&s->workload);
+	for (int32_t i = 0; i < s->arms.n; i++) {
+		struct run_settings *a = &s->arms.at[i].s;
+		a->trace_path = trace_opts_name(&s->opts->trace);
+		a->trace_format = s->report.format_name;
+		a->trace_hash = s->report.bytes ? s->trace_hash : NULL;
+		a->workload_hash = hash;
+	}
+	return ERR_NONE;
+}
+
+static int prepare(struct session *s, bool several, struct err *e)
+{
+	int rc = arms_make(&s->arms, s->opts, several, e);
+	if (rc == ERR_NONE && !s->opts->no_db)
+		rc = store_open(&s->store, s->opts->db, false, e);
+	if (rc == ERR_NONE)
+		rc = load(s, e);
+	if (rc != ERR_NONE)
+		return rc;
+	size_t n = (size_t)s->arms.n;
+	s->results = mem_zalloc(n, sizeof *s->results);
+	s->settings = mem_zalloc(n, sizeof *s->settings);
+	s->json = mem_zalloc(n, sizeof *s->json);
+	return s->results && s->settings && s->json ? ERR_NONE : err_no_memory(e, "results");
+}
+
+/* --- one arm -------------------------------------------------------------------------------------------------- */
+
+/* Letters, digits, '.', '-', '_' and '=' of text stay; everything else becomes '-'. */
+static void append_file_part(char *name, size_t size, const char *text)
+{
+	size_t n = strlen(name);
+	for (; *text && n + 1 < size; text++) {
+		char c = *text;
+		bool plain =
+			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr(".-_=", c);
+		name[n++] = plain ? c : '-';
+	}
+	name[n] = '\0';
+}
+
+/* As vllm bench serve names it, "BACKEND-RATEqps-MODEL-DATE.json", the label standing for the backend. */
+static void result_path(const struct session *s, const struct run_settings *a, char *path, size_t size)
+{
+	const struct run_opts *o = s->opts;
+	char name[400] = "", date[32];
+	if (o->result_filename) {
+		const char *dot = strrchr(o->result_filename, '.');
+		size_t stem = dot && s->arms.n > 1 ? (size_t)(dot - o->result_filename) : strlen(o->result_filename);
+		snprintf(name, sizeof name, "%.*s", (int)stem, o->result_filename);
+		if (s->arms.n > 1) {
+			append_file_part(name, sizeof name, "-");
+			append_file_part(name, sizeof name, a->label);
+			append_file_part(name, sizeof name, dot ? dot : "");
+		}
+	} else {
+		const char *model = a->model ? a->model : "model", *slash = strrchr(model, '/');
+		time_t t = (time_t)a->started_unix_s;
+		struct tm tm;
+		strftime(date, sizeof date, "%Y%m%d-%H%M%S", localtime_r(&t, &tm));
+		append_file_part(name, sizeof name, a->label);
+		size_t n = strlen(name);
+		if (a->request_rate > 0)
+			snprintf(name + n, sizeof name - n, "-%gqps-", a->request_rate);
+		else
+			snprintf(name + n, sizeof name - n, "-trace-");
+		append_file_part(name, sizeof name, slash ? slash + 1 : model);
+		append_file_part(name, sizeof name, "-");
+		append_file_part(name, sizeof name, date);
+		append_file_part(name, sizeof name, ".json");
+	}
+	snprintf(path, size, "%s%s%s", o->result_dir ? o->result_dir : "", o->result_dir ? "/" : "", name);
+}
+
+static int keep_result(struct session *s, const struct run_settings *a, struct run_result *r, struct err *e)
+{
+	int rc = ERR_NONE;
+	if (s->opts->save_result || s->opts->save_detailed) {
+		char path[1024];
+		result_path(s, a, path, sizeof path);
+		rc = result_save(path, a, &s->workload, r, e);
+		if (rc == ERR_NONE && !s->opts->quiet && !s->opts->json)
+			printf("Saved %s\n", path);
+	}
+	if (rc == ERR_NONE && s->opts->json)
+		rc = result_json(a, r, &s->json[s->n_results], e);
+	run_result_drop_requests(r);
+	s->settings[s->n_results++] = a;
+	return rc;
+}
+
+/* The worst is kept: a run that failed counts more than one whose storing failed. */
+static void raise_status(struct session *s, int status)
+{
+	if (s->status == 0)
+		s->status = status;
+}
+
+static void complain(struct session *s, const struct run_settings *a, const struct err *e)
+{
+	struct err named = {.code = e->code};
+	if (s->arms.n > 1)
+		snprintf(named.text, sizeof named.text, "%s: %.900s", a->label, e->text);
+	else
+		named = *e;
+	raise_status(s, command_fail(s->command, &named));
+}
+
+/* Returns false when the others should not be tried. */
+static bool run_arm(struct session *s, struct run_settings *a)
+{
+	struct err e = {0};
+	struct progress bar;
+	struct run_result *r = &s->results[s->n_results];
+	struct run_io io = {.stop = stop_flag(), .progress = progress_update, .ctx = &bar, .store = s->store};
+	a->started_unix_s = (int64_t)time(NULL);
+	progress_begin(&bar, a->label, !s->opts->quiet && !s->opts->json);
+	int rc = run_execute(a, &s->workload, &io, r, &e);
+	progress_end(&bar);
+
+	bool begun = rc == ERR_NONE || r->status == RUN_STALLED || r->status == RUN_FAILED;
+	if (rc != ERR_NONE)
+		complain(s, a, &e);
+	if (r->store_err.code != ERR_NONE)
+		complain(s, a, &r->store_err);
+	err_clear(&e);
+	if (begun && r->requests) {
+		if (keep_result(s, a, r, &e) != ERR_NONE)
+			complain(s, a, &e);
+	} else {
+		run_result_free(r);
+		*r = (struct run_result){0};
+	}
+	if (rc == ERR_NONE && r->status == RUN_INTERRUPTED) {
+		s->status = 130;
+		return false;
+	}
+	return rc != ERR_MEMORY && !*stop_flag();
+}
+
+bool session_run(struct session *s, const struct command *c, const struct run_opts *o, bool several)
+{
+	struct err e = {0};
+	*s = (struct session){.command = c, .opts = o};
+	workload_init(&s->workload);
+	if (prepare(s, several, &e) != ERR_NONE) {
+		s->status = command_fail(c, &e);
+		return false;
+	}
+	for (int32_t i = 0; i < s->arms.n; i++)
+		if (!run_arm(s, &s->arms.at[i].s))
+			break;
+	if (*stop_flag())
+		s->status = 130;
+	return s->n_results > 0;
+}
+
+void session_free(struct session *s)
+{
+	for (int32_t i = 0; i < s->n_results; i++) {
+		run_result_free(&s->results[i]);
+		mem_free(s->json[i]);
+	}
+	mem_free(s->results);
+	mem_free(s->settings);
+	mem_free(s->json);
+	store_close(s->store);
+	workload_free(&s->workload);
+	arms_free(&s->arms);
+}
+
+/* --- what is said --------------------------------------------------------------------------------------------- */
+
+/* 19366 -> "19,366" */
+static const char *grouped(int64_t v, char buf[32])
+{
+	char digits[24];
+	int n = snprintf(digits, sizeof digits, "%" PRId64, v), at = 0;
+	for (int i = 0; i < n; i++) {
+		if (i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-')
+			buf[at++] = ',';
+		buf[at++] = digits[i];
+	}
+	buf[at] = '\0';
+	return buf;
+}
+
+static void print_span(FILE *f, int64_t ns)
+{
+	double t = (double)ns / 1e9;
+	if (t >= 7200)
+		fprintf(f, "%.1f h", t / 3600);
+	else if (t >= 120)
+		fprintf(f, "%.1f min", t / 60);
+	else
+		fprintf(f, "%.3g s", t);
+}
+
+static void print_dropped(FILE *f, const struct trace_report *t)
+{
+	char a[32], b[32];
+	if (t->dropped == 0)
+		return;
+	fprintf(f, "          %s rows read, %s left out:", grouped(t->rows, a), grouped(t->dropped, b));
+	for (int32_t i = 0; i < t->n_rules; i++)
+		if (t->rules[i].rows)
+			fprintf(f, "%s %s %s", i ? "," : "", grouped(t->rules[i].rows, a), t->rules[i].name);
+	fputc('\n', f);
+	if (t->first_bad[0])
+		fprintf(f, "          first bad row: %s\n", t->first_bad);
+}
+
+void session_print_workload(FILE *f, const struct session *s)
+{
+	const struct workload *w = &s->workload;
+	int64_t in = 0, out = 0, last = 0;
+	for (int64_t i = 0; i < w->n; i++) {
+		in += w->specs[i].prompt_tokens;
+		out += w->specs[i].output_tokens;
+		if ((!w->n_parents || w->n_parents[i] == 0) && w->specs[i].arrival_ns > last)
+			last = w->specs[i].arrival_ns;
+	}
+	char a[32], b[32], c[32];
+	fprintf(f, "Workload  %s", trace_opts_name(&s->opts->trace));
+	if (s->report.format_name)
+		fprintf(f, " (%s)", s->report.format_name);
+	fprintf(f, ": %s requests, %s prompt + %s output tokens", grouped(w->n, a), grouped(in, b), grouped(out, c));
+	if (last > 0) {
+		fputs(", arriving over ", f);
+		print_span(f, last);
+	}
+	fprintf(f, "\n          hash %016" PRIx64 "%s%s\n", s->arms.at[0].s.workload_hash,
+		w->lengths_estimated ? "; lengths are ESTIMATED from text, no tokenizer was used" : "",
+		w->oracle ? "; policies know the true output lengths (ORACLE)" : "");
+	print_dropped(f, &s->report);
+	for (int32_t i = 0; i < s->report.n_notes; i++)
+		fprintf(f, "          note: %s\n", s->report.notes[i]);
+}
+
+void session_print_end(FILE *f, const struct session *s)
+{
+	int32_t stored = 0;
+	int64_t first = 0, last = 0;
+	for (int32_t i = 0; i < s->n_results; i++) {
+		if (s->results[i].run_id == 0 || s->results[i].store_err.code != ERR_NONE)
+			continue;
+		if (stored++ == 0)
+			first = s->results[i].run_id;
+		last = s->results[i].run_id;
+	}
+	if (*stop_flag())
+		fprintf(f, "Interrupted: the figures are of what was done until then%s.\n",
+			s->n_results < s->arms.n ? ", and some runs were not begun" : "");
+	if (stored == 1)
+		fprintf(f, "Stored as run %" PRId64 " in %s; `lockstep runs show %" PRId64 "` shows it again.\n", first,
+			store_path(s->store), first);
+	else if (stored > 1)
+		fprintf(f, "Stored as runs %" PRId64 " to %" PRId64 " in %s; `lockstep runs` lists them.\n", first,
+			last, store_path(s->store));
+}

@@ -1,0 +1,47 @@
+/* run_session.h: loads a workload once, runs every arm over it, stores and saves what came out. replay is one arm,
+ * compare several; what they print is theirs. */
+#ifndef CLI_RUN_SESSION_H
+#define CLI_RUN_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analysis/run.h"
+#include "cli/run_opts.h"
+#include "core/workload.h"
+#include "traces/reader.h"
+
+struct command;
+struct store;
+
+struct session {
+	const struct command *command;
+	const struct run_opts *opts;
+	struct arms arms;
+	struct workload workload;
+	struct trace_report report;
+	char trace_hash[17];
+	struct store *store; /* NULL with --no-db */
+	struct run_result *results; /* [n_results], per-request arrays dropped */
+	const struct run_settings **settings; /* [n_results] of which arm each is */
+	char **json; /* [n_results] with --json */
+	int32_t n_results;
+	double load_s; /* reading and shaping, wall clock */
+	int status; /* exit status so far */
+};
+
+/* Everything up to the results; problems are printed as they come. Returns false when there is nothing to show: the
+ * exit status is s->status either way. Release with session_free. */
+bool session_run(struct session *s, const struct command *c, const struct run_opts *o, bool several);
+void session_free(struct session *s);
+
+/* What was read, in a few lines. */
+void session_print_workload(FILE *f, const struct session *s);
+/* Where the runs are stored; what an interruption means. */
+void session_print_end(FILE *f, const struct session *s);
+
+/* Handles positional words: the trace's path may stand without --dataset-path. */
+int session_positional(struct run_opts *o, int n, char **argv, struct err *e);
+
+#endif
