@@ -298,6 +298,10 @@ int dist_parse(struct dist *d, const char *text, const char *what, struct err *e
 		return code;
 	d->a = v[0];
 	d->b = v[1];
+	if (f->kind == DIST_UNIFORM) { /* bounds just narrow it */
+		d->a = d->a < d->lo ? d->lo : d->a;
+		d->b = d->b > d->hi ? d->hi : d->b;
+	}
 	if (f->kind == DIST_ZIPF) {
 		d->lo = v[1];
 		d->hi = v[2];

@@ -13,7 +13,7 @@ enum arrivals { ARRIVALS_POISSON, ARRIVALS_GAMMA, ARRIVALS_CONSTANT, ARRIVALS_RA
 extern const char *const arrivals_names[]; /* "poisson" ..., NULL-terminated */
 
 struct generate {
-	int64_t n; /* requests (turns of sessions count each) */
+	int64_t n; /* requests (turns of sessions count each); fewer come out when max_context ends sessions */
 	uint64_t seed;
 	struct dist input; /* tokens of the user's new text, per turn */
 	struct dist output; /* tokens; with input and output both resampled from one file, a pair stays a pair */
@@ -28,7 +28,8 @@ struct generate {
 	struct dist think; /* seconds between an answer and the next turn */
 	int32_t system_tokens; /* shared prefix before every session's first text; 0 = none */
 	int32_t system_prompts; /* how many different ones, each session picks one at random */
-	int32_t max_context; /* a session ends before prompt + output would pass it; 0 = no limit */
+	int32_t max_context; /* a session ends before prompt + output would pass it (its first turn is cut to fit); 0 = no
+	                           limit */
 };
 
 /* 1,000 independent Poisson requests at 1/s: input lognormal with median 512, output with median 128. */
