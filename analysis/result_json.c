@@ -1,0 +1,428 @@
+#include "analysis/result_json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analysis/gaps.h"
+#include "analysis/json_out.h"
+#include "analysis/run.h"
+#include "core/mem.h"
+
+/* --- the keys of vllm bench serve --------------------------------------------------------------------------------- */
+
+static void rate(struct json_out *j, const char *key, double v)
+{
+	if (isinf(v))
+		json_text(j, key, "inf");
+	else
+		json_real(j, key, v);
+}
+
+static void date(struct json_out *j, const struct run_settings *s)
+{
+	char text[32];
+	struct tm tm;
+	time_t t = (time_t)s->started_unix_s;
+	if (s->started_unix_s && gmtime_r(&t, &tm) && strftime(text, sizeof text, "%Y%m%d-%H%M%S", &tm))
+		json_text(j, "date", text);
+	else
+		json_null(j, "date");
+}
+
+static void ms(struct json_out *j, const char *what, const char *key, double ns)
+{
+	char name[64];
+	snprintf(name, sizeof name, "%s_%s_ms", what, key);
+	json_real(j, name, ns / 1e6);
+}
+
+static void latency(struct json_out *j, const char *key, const struct dist *d, const struct percentiles *p)
+{
+	ms(j, "mean", key, d->mean);
+	ms(j, "median", key, d->median);
+	ms(j, "std", key, d->std);
+	for (int32_t i = 0; i < p->n; i++) {
+		char name[24];
+		ms(j, percentile_name(p->p[i], name), key, d->p[i]);
+	}
+}
+
+static void vllm_keys(struct json_out *j, const struct run_settings *s, const struct run_result *r)
+{
+	const struct metrics *m = &r->metrics;
+	date(j, s);
+	json_text(j, "backend", r->backend);
+	json_text(j, "model_id", s->model);
+	json_int(j, "num_prompts", r->n);
+	rate(j, "request_rate", s->request_rate > 0 ? s->request_rate : m->offered_rate);
+	rate(j, "burstiness", s->burstiness);
+	if (r->engine.max_concurrency > 0)
+		json_int(j, "max_concurrency", r->engine.max_concurrency);
+	else
+		json_null(j, "max_concurrency");
+	json_real(j, "duration", m->completed ? (double)m->duration_ns / 1e9 : NAN);
+	json_int(j, "completed", m->completed);
+	json_int(j, "failed", m->failed);
+	json_int(j, "total_input_tokens", m->input_tokens);
+	json_int(j, "total_output_tokens", m->output_tokens);
+	json_real(j, "request_throughput", m->request_throughput);
+	json_real(j, "request_goodput", m->request_goodput);
+	json_real(j, "output_throughput", m->output_throughput);
+	json_real(j, "total_token_throughput", m->total_token_throughput);
+	json_real(j, "max_output_tokens_per_s", m->max_output_tokens_per_s);
+	if (m->completed)
+		json_int(j, "max_concurrent_requests", m->max_concurrent_requests);
+	else
+		json_null(j, "max_concurrent_requests");
+	for (int l = LATENCY_TTFT; l <= LATENCY_E2EL; l++)
+		latency(j, latency_key((enum latency)l), &m->latency[l], &m->percentiles);
+}
+
+/* --- every request and token -------------------------------------------------------------------------------------- */
+
+static bool finished(const struct request *r)
+{
+	return r->state == REQUEST_FINISHED;
+}
+
+static void detailed_lengths(struct json_out *j, const struct workload *w, const struct run_result *r)
+{
+	json_begin(j, "input_lens", '[');
+	for (int64_t i = 0; i < r->n; i++)
+		json_int(j, NULL, w->specs[i].prompt_tokens);
+	json_end(j, ']');
+	json_begin(j, "output_lens", '[');
+	for (int64_t i = 0; i < r->n; i++)
+		json_int(j, NULL, finished(&r->requests[i]) ? r->requests[i].outputs : 0);
+	json_end(j, ']');
+}
+
+static void detailed_itls(struct json_out *j, const struct run_result *r)
+{
+	json_begin(j, "itls", '[');
+	for (int64_t i = 0; i < r->n; i++) {
+		json_begin(j, NULL, '[');
+		const int64_t *t = r->token_ns + r->token_at[i];
+		for (int32_t k = 1; finished(&r->requests[i]) && k < r->requests[i].outputs; k++)
+			json_real(j, NULL, (double)(t[k] - t[k - 1]) / 1e9);
+		json_end(j, ']');
+	}
+	json_end(j, ']');
+}
+
+static const char *error_text(const struct request *r)
+{
+	if (finished(r))
+		return "";
+	return r->why != REQUEST_WHY_NONE ? request_why_name((enum request_why)r->why) : "unfinished";
+}
+
+static void detailed(struct json_out *j, const struct workload *w, const struct run_result *r)
+{
+	detailed_lengths(j, w, r);
+	json_begin(j, "ttfts", '[');
+	for (int64_t i = 0; i < r->n; i++)
+		json_real(j, NULL, finished(&r->requests[i]) ? (double)request_ttft_ns(&r->requests[i]) / 1e9 : 0);
+	json_end(j, ']');
+	detailed_itls(j, r);
+	json_begin(j, "start_times", '[');
+	for (int64_t i = 0; i < r->n; i++)
+		json_real(j, NULL, (double)r->requests[i].arrival_ns / 1e9);
+	json_end(j, ']');
+	json_begin(j, "errors", '[');
+	for (int64_t i = 0; i < r->n; i++)
+		json_text(j, NULL, error_text(&r->requests[i]));
+	json_end(j, ']');
+}
+
+int result_write(FILE *f, const struct run_settings *s, const struct workload *w, const struct run_result *r,
+		 struct err *e)
+{
+	struct json_out j;
+	char *unused;
+	json_open(&j, f);
+	json_begin(&j, NULL, '{');
+	vllm_keys(&j, s, r);
+	if (s->save_detailed && r->token_ns && r->requests)
+		detailed(&j, w, r);
+	json_end(&j, '}');
+	int rc = json_close(&j, &unused, e);
+	if (rc == ERR_NONE && (fputc('\n', f) == EOF || fflush(f)))
+		rc = err_set(e, ERR_IO, "writing JSON: %s", strerror(errno));
+	return rc;
+}
+
+/* A device or a pipe is written in place; it cannot be renamed over. */
+static bool is_plain_path(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) != 0 || S_ISREG(st.st_mode);
+}
+
+static int save_to(const char *path, const struct run_settings *s, const struct workload *w, const struct run_result *r,
+		   struct err *e)
+{
+	FILE *f = fopen(path, "w");
+	if (!f)
+		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	struct err inner = {0};
+	int rc = result_write(f, s, w, r, &inner);
+	if (fclose(f) && rc == ERR_NONE)
+		rc = err_set(&inner, ERR_IO, "writing JSON: %s", strerror(errno));
+	return rc ? err_set(e, inner.code, "%s: %s", path, inner.text) : ERR_NONE;
+}
+
+int result_save(const char *path, const struct run_settings *s, const struct workload *w, const struct run_result *r,
+		struct err *e)
+{
+	if (!is_plain_path(path))
+		return save_to(path, s, w, r, e);
+	size_t size = strlen(path) + 16;
+	char *beside = mem_alloc(size);
+	if (!beside)
+		return err_no_memory(e, "a file name");
+	snprintf(beside, size, "%s.part", path);
+	int rc = save_to(beside, s, w, r, e);
+	if (rc == ERR_NONE && rename(beside, path))
+		rc = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	if (rc)
+		unlink(beside);
+	mem_free(beside);
+	return rc;
+}
+
+/* --- the whole object --------------------------------------------------------------------------------------------- */
+
+static void failures(struct json_out *j, const struct metrics *m)
+{
+	json_int(j, "rejected", m->rejected);
+	json_int(j, "aborted", m->aborted);
+	json_int(j, "unfinished", m->unfinished);
+	json_int(j, "zero_output", m->zero_output);
+	json_begin(j, "failed_why", '{');
+	for (int w = 0; w <= REQUEST_WHY_USER; w++)
+		if (m->rejected_why[w])
+			json_int(j, request_why_name((enum request_why)w), m->rejected_why[w]);
+	json_end(j, '}');
+}
+
+static void steps(struct json_out *j, const struct run_result *r)
+{
+	const struct engine_stats *st = &r->stats;
+	const struct metrics *m = &r->metrics;
+	json_int(j, "steps", st->steps);
+	json_real(j, "mean_step_ms", m->mean_step_ns / 1e6);
+	json_real(j, "mean_tokens_per_step", m->mean_tokens_per_step);
+	json_real(j, "busy_share", m->busy_share);
+	json_real(j, "host_share", m->host_share);
+	json_int(j, "outside_steps", st->outside_steps);
+	json_real(j, "outside_max", st->outside_max);
+	json_int(j, "preemptions", st->preemptions);
+	json_int(j, "preempted_requests", m->preempted_requests);
+	json_int(j, "max_preemptions_of_a_request", m->max_preemptions);
+	json_int(j, "recomputed_tokens", st->recomputed_tokens);
+	json_int(j, "prompt_tokens_computed", st->prompt_tokens_computed);
+	json_int(j, "pad_tokens", st->pad_tokens);
+	json_int(j, "wasted_tokens", st->wasted_tokens);
+	json_int(j, "max_running", st->max_running);
+	json_int(j, "max_waiting", st->max_waiting);
+}
+
+static void memory(struct json_out *j, const struct run_result *r)
+{
+	const struct metrics *m = &r->metrics;
+	json_real(j, "prefix_hit_ratio", m->prefix_hit_ratio);
+	json_real(j, "prefix_ideal_block_hit_ratio", m->prefix_ideal_block_hit_ratio);
+	json_int(j, "cached_tokens", m->cached_tokens);
+	json_int(j, "evicted_blocks", r->stats.evicted_blocks);
+	json_int(j, "max_blocks_used", r->stats.max_blocks_used);
+	json_real(j, "kv_used", m->kv_used);
+	json_real(j, "kv_internal_waste", m->kv_internal_waste);
+	json_real(j, "kv_reserved_waste", m->kv_reserved_waste);
+	json_real(j, "kv_external_waste", m->kv_external_waste);
+	json_int(j, "weight_bytes", r->weight_bytes);
+	json_int(j, "kv_bytes_per_token", r->kv_bytes_per_token);
+}
+
+static void sums(struct json_out *j, const struct metrics *m)
+{
+	json_begin(j, "sums_ns", '{');
+	json_int(j, "queue", m->sum_queue_ns);
+	json_int(j, "prefill", m->sum_prefill_ns);
+	json_int(j, "decode", m->sum_decode_ns);
+	json_int(j, "preempted", m->sum_preempted_ns);
+	json_int(j, "e2el", m->sum_e2el_ns);
+	json_end(j, '}');
+}
+
+static void steady_state(struct json_out *j, const struct metrics *m)
+{
+	const struct steady *st = &m->steady;
+	json_begin(j, "steady_state", '{');
+	json_real(j, "from_s", (double)st->from_ns / 1e9);
+	json_real(j, "to_s", (double)st->to_ns / 1e9);
+	json_int(j, "completed", st->n);
+	json_real(j, "request_throughput", st->request_throughput);
+	json_real(j, "output_throughput", st->output_throughput);
+	json_real(j, "total_token_throughput", st->total_token_throughput);
+	latency(j, "ttft", &st->ttft, &m->percentiles);
+	latency(j, "tpot", &st->tpot, &m->percentiles);
+	latency(j, "e2el", &st->e2el, &m->percentiles);
+	latency(j, "queue", &st->queue, &m->percentiles);
+	json_end(j, '}');
+}
+
+/* Percentiles that rest on too few samples to be taken at their word. */
+static void uncertain(struct json_out *j, const struct metrics *m)
+{
+	json_begin(j, "uncertain", '[');
+	for (int l = 0; l < LATENCY_COUNT; l++)
+		for (int32_t i = 0; i < m->percentiles.n; i++) {
+			char name[24], key[64];
+			if (!percentile_is_thin(m->percentiles.p[i], m->latency[l].n))
+				continue;
+			snprintf(key, sizeof key, "%s_%s_ms", percentile_name(m->percentiles.p[i], name),
+				 latency_key((enum latency)l));
+			json_text(j, NULL, key);
+		}
+	json_end(j, ']');
+	json_bool(j, "itl_exact", m->itl_exact);
+	json_real(j, "itl_relative_error", m->itl_exact ? 0 : GAPS_PRECISION);
+}
+
+static void hash(struct json_out *j, const char *key, uint64_t v)
+{
+	char text[24];
+	snprintf(text, sizeof text, "%016llx", (unsigned long long)v);
+	json_text(j, key, text);
+}
+
+static void traffic(struct json_out *j, const struct run_settings *s, const struct run_result *r)
+{
+	json_text(j, "trace", s->trace_path);
+	json_text(j, "trace_format", s->trace_format);
+	json_text(j, "trace_hash", s->trace_hash);
+	hash(j, "workload_hash", s->workload_hash);
+	json_int(j, "num_prompts", s->num_prompts);
+	if (s->request_rate > 0)
+		rate(j, "request_rate", s->request_rate);
+	else
+		json_text(j, "request_rate", "trace");
+	rate(j, "burstiness", s->burstiness);
+	json_real(j, "replay_speedup", s->replay_speedup);
+	json_real(j, "length_scale", s->length_scale);
+	json_text(j, "max_tokens_mode", s->max_tokens_mode);
+	json_text(j, "traffic_note", s->traffic_note);
+	json_bool(j, "lengths_estimated", r->lengths_estimated);
+	json_bool(j, "oracle", r->oracle);
+	char seed[24];
+	snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->seed);
+	json_raw(j, "seed", seed);
+}
+
+static void serving(struct json_out *j, const struct run_settings *s, const struct run_result *r)
+{
+	const struct engine_config *c = &r->engine;
+	json_text(j, "model", s->model);
+	json_text(j, "device", s->device);
+	json_text(j, "weight_dtype", s->weight_dtype);
+	json_text(j, "kv_cache_dtype", s->kv_dtype);
+	json_int(j, "tensor_parallel_size", s->tensor_parallel);
+	json_text(j, "cost", s->cost);
+	json_real(j, "gpu_memory_utilization", s->gpu_memory_utilization);
+	json_int(j, "num_gpu_blocks_override", s->num_gpu_blocks_override);
+	json_int(j, "num_gpu_blocks", c->num_blocks);
+	json_int(j, "block_size", c->block_size);
+	json_int(j, "max_num_seqs", c->max_num_seqs);
+	json_int(j, "max_num_batched_tokens", c->max_num_batched_tokens);
+	json_int(j, "max_model_len", c->max_model_len);
+	json_int(j, "max_concurrency", c->max_concurrency);
+	json_text(j, "scheduling_policy", c->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs");
+	json_bool(j, "kv_cache", !c->kv_off);
+	json_bool(j, "enable_prefix_caching", c->prefix_caching);
+	json_text(j, "hit_visible", c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
+	json_text(j, "cache_at_start", "cold");
+	json_bool(j, "async_scheduling", c->async_scheduling);
+}
+
+static void objectives(struct json_out *j, const struct goodput_slo *slo)
+{
+	json_begin(j, "goodput", '{');
+	if (slo->ttft_ns >= 0)
+		json_real(j, "ttft_ms", (double)slo->ttft_ns / 1e6);
+	if (slo->tpot_ns >= 0)
+		json_real(j, "tpot_ms", (double)slo->tpot_ns / 1e6);
+	if (slo->e2el_ns >= 0)
+		json_real(j, "e2el_ms", (double)slo->e2el_ns / 1e6);
+	json_end(j, '}');
+}
+
+static void settings(struct json_out *j, const struct run_settings *s, const struct run_result *r)
+{
+	json_begin(j, "settings", '{');
+	json_text(j, "program_version", LOCKSTEP_VERSION);
+	traffic(j, s, r);
+	serving(j, s, r);
+	objectives(j, &s->slo);
+	json_text(j, "record", run_record_names[s->record]);
+	json_end(j, '}');
+}
+
+static void identity(struct json_out *j, const struct run_settings *s, const struct run_result *r)
+{
+	if (r->run_id)
+		json_int(j, "run_id", r->run_id);
+	else
+		json_null(j, "run_id");
+	json_text(j, "status", run_status_name(r->status));
+	json_text(j, "status_text", r->status_text[0] ? r->status_text : NULL);
+	json_text(j, "label", s->label ? s->label : s->policy);
+	json_text(j, "policy", s->policy);
+	json_text(j, "policy_params", r->policy_params ? r->policy_params : s->policy_params);
+	hash(j, "workload_hash", s->workload_hash);
+	json_real(j, "sim_wall_s", r->sim_wall_s);
+}
+
+int result_json(const struct run_settings *s, const struct run_result *r, char **text, struct err *e)
+{
+	const struct metrics *m = &r->metrics;
+	struct json_out j;
+	json_open(&j, NULL);
+	json_begin(&j, NULL, '{');
+	vllm_keys(&j, s, r);
+	identity(&j, s, r);
+	rate(&j, "offered_rate", m->offered_rate);
+	failures(&j, m);
+	steps(&j, r);
+	memory(&j, r);
+	for (int l = LATENCY_NORMALIZED; l < LATENCY_COUNT; l++)
+		latency(&j, latency_key((enum latency)l), &m->latency[l], &m->percentiles);
+	sums(&j, m);
+	steady_state(&j, m);
+	uncertain(&j, m);
+	settings(&j, s, r);
+	json_end(&j, '}');
+	return json_close(&j, text, e);
+}
+
+int result_json_runs(FILE *f, char *const *texts, int32_t n, struct err *e)
+{
+	struct json_out j;
+	char *unused;
+	json_open(&j, f);
+	json_begin(&j, NULL, '{');
+	json_begin(&j, "runs", '[');
+	for (int32_t i = 0; i < n; i++)
+		json_raw(&j, NULL, texts[i]);
+	json_end(&j, ']');
+	json_end(&j, '}');
+	int rc = json_close(&j, &unused, e);
+	if (rc == ERR_NONE && (fputc('\n', f) == EOF || fflush(f)))
+		rc = err_set(e, ERR_IO, "writing JSON: %s", strerror(errno));
+	return rc;
+}
