@@ -27,7 +27,7 @@ struct cost_setup {
 void cost_setup_default(struct cost_setup *s, const struct model *m, const struct device *d);
 
 /* From text:
- *   roofline[:attention=flash|standard,eager=on|off,gemm=0.7,attention_efficiency=0.6,memory=0.8,step=300us,
+ *   roofline[:attention=flash|standard,eager=on|off,gemm=0.7,attn=0.5,memory=0.8,step=300us,
  *            request=2us,launch=4us,kernel=1us]
  *   linear:a=5ms,b=20us,c=1ms,d=10ns      (each optional, 0 when absent)
  *   constant:10ms                          (or constant:time=10ms)

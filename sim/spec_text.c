@@ -9,6 +9,7 @@
 
 #include "core/err.h"
 #include "core/mem.h"
+#include "core/near.h"
 #include "sim/json_read.h"
 #include "sim/specs.h"
 
@@ -78,13 +79,13 @@ static int has_alias(const struct spec_file *f, const char *want, bool *found, s
 
 static int find_builtin(const char *kind, const char *name, const struct spec_file **out, struct err *e)
 {
-	char want[64], have[64];
+	char want[64], have[64], file[64];
 	const struct spec_file *f;
 	normalise(name, want, sizeof want);
 	*out = NULL;
 	for (int i = 0; (f = builtin_at(kind, i)); i++) {
-		builtin_name(f, have, sizeof have);
-		normalise(have, have, sizeof have);
+		builtin_name(f, file, sizeof file);
+		normalise(file, have, sizeof have);
 		if (!strcmp(have, want)) {
 			*out = f;
 			return ERR_NONE;
@@ -103,46 +104,22 @@ static int find_builtin(const char *kind, const char *name, const struct spec_fi
 	return ERR_NONE;
 }
 
-/* Edits (insert, delete, replace) that turn a into b; both shorter than 64. */
-static int distance(const char *a, const char *b)
-{
-	int row[64], n = (int)strlen(b);
-	for (int j = 0; j <= n; j++)
-		row[j] = j;
-	for (int i = 1; a[i - 1]; i++) {
-		int diagonal = row[0];
-		row[0] = i;
-		for (int j = 1; j <= n; j++) {
-			int best = diagonal + (a[i - 1] != b[j - 1]);
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[n];
-}
-
 static int unknown_name(const char *kind, const char *name, struct err *e)
 {
-	char want[64], have[64], list[700] = "";
-	bool near_found = false;
+	enum { MAX = 64 };
+	char want[64], names[MAX][64], near[200], all[700] = "";
+	struct near_match m;
 	normalise(name, want, sizeof want);
-	for (int pass = 0; pass < 2 && !near_found; pass++) { /* near ones; when there are none, all */
-		for (int i = 0; spec_name_at(kind, i, have, sizeof have); i++) {
-			bool close = distance(want, have) <= 2 + (int)strlen(want) / 5 || strstr(have, want);
-			if (pass == 0 && !(close && *want))
-				continue;
-			size_t n = strlen(list);
-			snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", have);
-			near_found = pass == 0;
-		}
+	near_begin(&m, want);
+	for (int i = 0; i < MAX && spec_name_at(kind, i, names[i], sizeof names[i]); i++) {
+		near_offer(&m, names[i]);
+		size_t n = strlen(all);
+		snprintf(all + n, sizeof all - n, "%s%s", n ? ", " : "", names[i]);
 	}
+	near_text(&m, near, sizeof near);
 	return err_set(e, ERR_INPUT,
-		       "%s \"%.100s\" is not built in and no such file exists. %s: %s. A path to a JSON file works too",
-		       kind, name, near_found ? "Near names" : "Known names", list);
+		       "%s \"%.100s\" is not built in, and no such file exists%s%s%s; a path to a JSON file works too",
+		       kind, name, near, *near ? "" : "; known: ", *near ? "" : all);
 }
 
 static int read_whole(const char *path, char **out, struct err *e)
