@@ -18,7 +18,7 @@ static const struct field {
 	{"host_gb_s", offsetof(struct device, host_bandwidth), 0, 1e6, 1e9, 0},
 	{"power_w", offsetof(struct device, power_w), 0, 1e6, 1, 0},
 	{"price_per_hour", offsetof(struct device, price_per_hour), 0, 1e6, 1, 0},
-	{"gemm_efficiency", offsetof(struct device, gemm_efficiency), 1e-3, 1, 1, 0.7},
+	{"gemm_efficiency", offsetof(struct device, gemm_efficiency), 1e-3, 1, 1, 0.75},
 	{"attention_efficiency", offsetof(struct device, attention_efficiency), 1e-3, 1, 1, 0.5},
 	{"memory_efficiency", offsetof(struct device, memory_efficiency), 1e-3, 1, 1, 0.8},
 	{"step_us", offsetof(struct device, step_ns), 0, 1e9, 1e3, 300},
