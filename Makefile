@@ -1,15 +1,21 @@
 # Lockstep. GNU make. The first thing to type is `make quickstart`; `make help` lists the rest.
-# Options: V=1 (show commands)  DEBUG=1 (-O0, invariants always on)  SAN=address,undefined (or thread)  CC=clang
+# Options: V=1 (show commands)  DEBUG=1 (-O0, invariants checked after every step)  SAN=address,undefined (or thread)
+#          CC=clang  LTO=1  PREFIX=/usr/local  DESTDIR=
 
 .DEFAULT_GOAL := all
-CC ?= gcc
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 PREFIX ?= /usr/local
+DESTDIR ?=
 VERSION := 0.1.0
 
 empty :=
 space := $(empty) $(empty)
 comma := ,
-variant := $(if $(DEBUG),-debug)$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter clang%,$(notdir $(CC))),-clang)
+variant := $(if $(DEBUG),-debug)$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(LTO),-lto)$(if $(filter clang%,$(notdir $(CC))),-clang)
 B := build$(if $(variant),/variant$(variant))
 
 Q := $(if $(V),,@)
@@ -18,10 +24,10 @@ LAYERS := core policies sim traces analysis cli
 CFLAGS ?= $(if $(DEBUG),-O0,-O2) -g
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla
 ALL_CFLAGS := -std=c17 -D_GNU_SOURCE -ffp-contract=off -fno-common $(WARN) -I. -I$(B)/gen \
-	-DLOCKSTEP_VERSION='"$(VERSION)"' $(if $(DEBUG),-DLOCKSTEP_DEBUG) \
+	-DLOCKSTEP_VERSION='"$(VERSION)"' $(if $(DEBUG),-DLOCKSTEP_DEBUG) $(if $(LTO),-flto -ffat-lto-objects) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
 LDLIBS := -lsqlite3 -ljansson -lcurl -lz -lm -ldl -lpthread
-ALL_LDFLAGS := -rdynamic $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+ALL_LDFLAGS := -rdynamic $(if $(LTO),-flto -O2) $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 src = $(sort $(wildcard $(1)/*.c))
 objs = $(patsubst %.c,$(B)/obj/%.o,$(call src,$(1)))
@@ -34,12 +40,21 @@ libs_sim := $(call lib,sim) $(libs_policies)
 libs_traces := $(call lib,traces) $(call lib,core)
 libs_analysis := $(call lib,analysis) $(call lib,traces) $(libs_sim)
 libs_cli := $(call lib,cli) $(libs_analysis)
-link_libs = $(foreach l,$(1),$(if $(filter %/libpolicies.a,$(l)),$(call whole,$(l)),$(l)))
+link_libs = -Wl,--start-group $(foreach l,$(1),$(if $(filter %/libpolicies.a,$(l)),$(call whole,$(l)),$(l))) \
+	-Wl,--end-group
 
 .PHONY: all
-all: $(B)/lockstep
+all: $(B)/lockstep ## build build/lockstep (the default)
 
-$(B)/obj/%.o: %.c
+# Objects are made again when the flags change.
+FLAGS := $(CC) $(ALL_CFLAGS)
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo "$(subst ",\",$(FLAGS))" | cmp -s - $@ || echo "$(subst ",\",$(FLAGS))" > $@
+.PHONY: FORCE
+FORCE:
+
+$(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC    $<")
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
@@ -51,39 +66,134 @@ $(B)/gen/specs.c: $(SPECS) Makefile
 	$(Q){ echo '#include "sim/specs.h"'; echo 'const struct spec_file spec_files[] = {'; \
 	for f in $(SPECS); do printf '{"%s",\n' "$${f#specs/}"; sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' "$$f"; echo '},'; done; \
 	echo '{0, 0}};'; } > $@.tmp && mv $@.tmp $@
-$(B)/obj/gen/specs.o: $(B)/gen/specs.c
+$(B)/obj/gen/specs.o: $(B)/gen/specs.c $(B)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 define layer_lib
 $(call lib,$(1)): $(call objs,$(1)) $(if $(filter sim,$(1)),$(if $(SPECS),$(B)/obj/gen/specs.o))
 	@mkdir -p $$(@D)
-	$$(Q)rm -f $$@ && ar rcs $$@ $$^
+	$$(Q)rm -f $$@ && $(if $(LTO),gcc-ar,ar) rcs $$@ $$^
 endef
 $(foreach l,$(LAYERS),$(eval $(call layer_lib,$(l))))
 
 $(B)/lockstep: $(libs_cli)
 	$(if $(V),,@echo "  LINK  $@")
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ -Wl,--start-group $(call link_libs,$(libs_cli)) -Wl,--end-group $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(B)/obj/cli/main.o $(call link_libs,$(libs_cli)) $(LDLIBS)
 
-# Unit tests: tests/unit/<layer>_<what>.c is one program, linked with that layer and those below it.
-UNIT := $(sort $(wildcard tests/unit/*.c))
-UNIT_BINS := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
-SUPPORT := $(patsubst %.c,$(B)/obj/%.o,$(sort $(wildcard tests/support/*.c)))
+# --- test programs -----------------------------------------------------------------------------------------------
+# tests/unit/<layer>_<what>.c is linked with that layer and those below it; all others with everything. What they
+# share is an archive, so each takes only what it uses. tests/failmem/*.c get an allocator that fails on demand.
+SUPPORT_OBJS := $(filter-out %/failing_mem.o,$(call objs,tests/support))
+SUPPORT := $(B)/lib/libsupport.a
+$(SUPPORT): $(SUPPORT_OBJS)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
 unit_layer = $(firstword $(subst _, ,$(1)))
-define unit_test
-$(B)/tests/$(1): $(B)/obj/tests/unit/$(1).o $(SUPPORT) $(libs_$(call unit_layer,$(1)))
+# $(1) source without .c, $(2) program, $(3) libraries, $(4) further objects
+define test_program
+$(2): $(B)/obj/$(1).o $(4) $(SUPPORT) $(3)
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$< $$(SUPPORT) -Wl,--start-group $$(call link_libs,$$(libs_$(call unit_layer,$(1)))) -Wl,--end-group $$(LDLIBS) -lcunit
+	$$(if $$(V),,@echo "  LINK  $$@")
+	$$(Q)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$< $(4) $$(call link_libs,$(SUPPORT) $(3)) $$(LDLIBS) -lcunit
 endef
-$(foreach t,$(patsubst tests/unit/%.c,%,$(UNIT)),$(eval $(call unit_test,$(t))))
+programs = $(patsubst tests/$(1)/%.c,$(B)/tests/$(if $(filter unit,$(1)),,$(1)/)%,$(sort $(wildcard tests/$(1)/*.c)))
+UNIT := $(call programs,unit)
+PROP := $(call programs,prop)
+GOLDEN := $(call programs,golden)
+FAILMEM := $(call programs,failmem)
+FUZZ := $(filter-out %/main,$(call programs,fuzz))
+BENCH := $(call programs,bench)
+name = $(notdir $(1))
+$(foreach t,$(UNIT),$(eval $(call test_program,tests/unit/$(call name,$(t)),$(t),$(libs_$(call unit_layer,$(call name,$(t)))),)))
+$(foreach t,$(PROP),$(eval $(call test_program,tests/prop/$(call name,$(t)),$(t),$(libs_cli),)))
+$(foreach t,$(GOLDEN),$(eval $(call test_program,tests/golden/$(call name,$(t)),$(t),$(libs_cli),)))
+$(foreach t,$(FAILMEM),$(eval $(call test_program,tests/failmem/$(call name,$(t)),$(t),$(libs_cli),$(B)/obj/tests/support/failing_mem.o)))
+$(foreach t,$(FUZZ),$(eval $(call test_program,tests/fuzz/$(call name,$(t)),$(t),$(libs_cli),$(B)/obj/tests/fuzz/main.o)))
+$(foreach t,$(BENCH),$(eval $(call test_program,tests/bench/$(call name,$(t)),$(t),$(libs_cli),)))
+TESTS := $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ)
 
-.PHONY: unit
-unit: $(UNIT_BINS)
-	$(Q)for t in $(UNIT_BINS); do echo "== $$t"; $$t || exit 1; done
+.PHONY: tests unit prop golden failmem fuzz e2e check check-layers lint bench
+tests: $(B)/lockstep $(TESTS) ## build every test program
 
-.PHONY: clean
-clean:
+RUN_TESTS := tests/run.sh
+unit: $(UNIT) ## run the unit tests
+	$(Q)$(RUN_TESTS) $(UNIT)
+prop: $(PROP) ## run the property tests (engine against reference, random workloads)
+	$(Q)$(RUN_TESTS) $(PROP)
+golden: $(GOLDEN) ## compare decision logs with tests/golden/*.log
+	$(Q)$(RUN_TESTS) $(GOLDEN)
+failmem: $(FAILMEM) ## fail every allocation once
+	$(Q)$(RUN_TESTS) $(FAILMEM)
+e2e: $(B)/lockstep ## run the binary as a user does
+	$(Q)LOCKSTEP=$(B)/lockstep $(RUN_TESTS) $(sort $(wildcard tests/e2e/*.sh))
+
+.PHONY: golden-update samples
+golden-update: $(GOLDEN) ## write tests/golden/*.log anew: read the diff before you commit it
+	$(Q)for t in $(GOLDEN); do $$t --update || exit 1; done
+
+FUZZ_SECONDS ?= 60
+fuzz: ## fuzz every reader for FUZZ_SECONDS each, under ASan and UBSan
+	$(Q)$(MAKE) --no-print-directory SAN=address,undefined fuzz-run FUZZ_SECONDS=$(FUZZ_SECONDS)
+.PHONY: fuzz-run
+fuzz-run: $(FUZZ)
+	$(Q)tests/run_fuzz.sh $(FUZZ_SECONDS) $(FUZZ)
+
+check-layers: all ## each folder includes only what it may; core and policies call no clock, file, thread or random source
+	$(Q)tools/check_layers.sh $(B)
+
+check: ## install what tests need, build, run everything; the last line is `N passed, N failed, N skipped`
+	$(Q)tools/packages.sh build test
+	+$(Q)MAKE="$(MAKE)" CC="$(CC)" tests/check.sh
+
+lint: ## formatting, static analysis, shell scripts, layers
+	$(Q)tools/packages.sh build lint
+	+$(Q)$(MAKE) --no-print-directory all
+	$(Q)tools/lint.sh
+
+bench: ## measure; the table is printed and appended to build/bench.tsv
+	$(Q)tools/packages.sh build bench
+	+$(Q)$(MAKE) --no-print-directory $(B)/lockstep bench-programs
+	$(Q)LOCKSTEP=$(B)/lockstep tests/bench/run.sh $(B)
+.PHONY: bench-programs
+bench-programs: $(BENCH)
+
+# --- first contact, installation ----------------------------------------------------------------------------------
+SAMPLE := traces/samples/azure_conv_sample.csv
+.PHONY: quickstart
+quickstart: ## install what is missing, build, show three policies on a bundled trace
+	$(Q)tools/packages.sh build
+	+$(Q)$(MAKE) --no-print-directory -j"$$(nproc)" all
+	$(Q)tools/quickstart.sh $(B)/lockstep $(SAMPLE)
+
+MAN := $(DESTDIR)$(PREFIX)/share/man/man1
+DOC := $(DESTDIR)$(PREFIX)/share/doc/lockstep
+COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+SHARE := $(DESTDIR)$(PREFIX)/share/lockstep
+.PHONY: install uninstall
+install: all ## copy program, manual pages, bash completion and sample traces below PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(MAN) $(DOC) $(COMPLETION) $(SHARE)/samples
+	install -m 755 $(B)/lockstep $(DESTDIR)$(PREFIX)/bin/lockstep
+	$(Q)tools/man_pages.sh $(B)/lockstep $(MAN)
+	$(B)/lockstep help --completion > $(COMPLETION)/lockstep
+	install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC)
+	install -m 644 $(wildcard traces/samples/*) $(SHARE)/samples
+uninstall: ## remove what install copied
+	rm -f $(DESTDIR)$(PREFIX)/bin/lockstep $(MAN)/lockstep.1 $(MAN)/lockstep-*.1 $(COMPLETION)/lockstep
+	rm -rf $(DOC) $(SHARE)
+
+.PHONY: packages packages-test
+packages: ## install the packages building needs (apt)
+	$(Q)tools/packages.sh build
+packages-test: ## install the packages tests and lint need as well
+	$(Q)tools/packages.sh build test lint bench
+
+.PHONY: clean help
+clean: ## remove build/
 	rm -rf build
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
+	@echo; sed -n 's/^# \(Options: .*\)/\1/p; s/^#  *\(CC=clang.*\)/         \1/p' Makefile
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -357,7 +357,7 @@ static void completion_bash(void)
 /* --- lockstep help ------------------------------------------------------------------------------------------ */
 
 struct help_opts {
-	bool man, completion;
+	bool man, completion, list;
 };
 
 static const struct opt help_opts[] = {
@@ -369,6 +369,10 @@ static const struct opt help_opts[] = {
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct help_opts, completion),
 	 .help = "Print the bash completion script."},
+	{.name = "list",
+	 .type = OPT_FLAG,
+	 .offset = offsetof(struct help_opts, list),
+	 .help = "Print the commands' names, one a line."},
 };
 
 static int run_help(const struct command *c, int argc, char **argv)
@@ -382,6 +386,10 @@ static int run_help(const struct command *c, int argc, char **argv)
 		completion_bash();
 		return 0;
 	}
+	for (int i = 0; o.list && command_at(i); i++)
+		puts(command_at(i)->name);
+	if (o.list)
+		return 0;
 	if (n == 0) {
 		o.man ? man_overview() : help_overview();
 		return 0;
