@@ -1,7 +1,7 @@
 /* batch.h: what one step runs; the only thing that crosses from deciding to running.
  *
  * The simulator needs only the totals. The executor asks for the page tables (struct batch_tables, batch_build in
- * core/tables.h), which are built only then. */
+ * core/tables.h, with the executor), which are built only then. */
 #ifndef CORE_BATCH_H
 #define CORE_BATCH_H
 
@@ -24,6 +24,8 @@ struct batch {
 	int32_t decodes;           /* how many, finished rows kept by static batching included */
 	int64_t decode_ctx;        /* sum over them of the tokens attended to: KV cached + the new one (+ padding) */
 	int64_t decode_ctx_window; /* the same with each capped at the engine's window; = decode_ctx without one */
+	int32_t window_growing;    /* rows still below the window: what decode_ctx_window grows by in a repeated step;
+	                              = decodes without a window */
 
 	/* Prompt pieces. */
 	int32_t n_chunks;

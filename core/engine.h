@@ -49,6 +49,10 @@ struct engine_config {
 /* vLLM's defaults where it has one: 256 sequences, 2048 tokens, blocks of 16. num_blocks stays 0. */
 void engine_config_default(struct engine_config *c);
 
+/* Fills in what follows from the rest (max_model_len) and checks what does not depend on the policy: ERR_INPUT names the
+ * values that do not fit together. engine_create does it as well; call it earlier to tell a policy the result. */
+int engine_config_resolve(struct engine_config *c, struct err *e);
+
 /* Totals of a run so far. */
 struct engine_stats {
 	int64_t steps;          /* executed */
@@ -106,6 +110,8 @@ struct run_hooks {
 };
 int engine_run(struct engine *g, struct backend *b, const struct run_hooks *hooks, struct err *e);
 
+const struct workload *engine_workload(const struct engine *g);
+const struct request *engine_request(const struct engine *g, int32_t req);
 const struct engine_stats *engine_stats(const struct engine *g);
 const struct engine_config *engine_config(const struct engine *g); /* with defaults resolved */
 

@@ -105,14 +105,23 @@ void kv_remember(struct kv_pool *p, int32_t block, uint64_t key)
 	p->content[block] = key;
 	index_insert(p, key, block);
 	p->growth++;
+	p->changes++;
+}
+
+void kv_disown(struct kv_pool *p, int32_t block)
+{
+	if (!p->content[block])
+		return;
+	index_remove(p, p->content[block], block);
+	p->content[block] = 0;
+	p->changes++;
 }
 
 static void forget(struct kv_pool *p, int32_t block)
 {
 	if (!p->content[block])
 		return;
-	index_remove(p, p->content[block], block);
-	p->content[block] = 0;
+	kv_disown(p, block);
 	p->n_cached--;
 	p->evicted++;
 }
@@ -144,6 +153,7 @@ static void ring_push(struct kv_pool *p, int32_t id)
 	}
 	p->tail++;
 	p->n_free++;
+	p->changes++;
 }
 
 void kv_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
@@ -194,4 +204,5 @@ void kv_share(struct kv_pool *p, int32_t block)
 	p->n_free--;
 	p->n_cached -= p->content[block] != 0;
 	p->growth++;
+	p->changes++;
 }

@@ -39,6 +39,7 @@ struct kv_pool {
 	int64_t index_mask;
 	/* Grows when a lookup made before could find more now: content was added or a block became referenced. */
 	uint64_t growth;
+	uint64_t changes; /* grows with anything that could change a lookup's answer or who holds what it found */
 };
 
 int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, bool caching, struct err *e);
@@ -58,6 +59,8 @@ void kv_share(struct kv_pool *p, int32_t block);
 /* Content identity (64-bit chain hash, core/content.h): with 10 million blocks two different ones collide with
  * probability below 3e-6. */
 void kv_remember(struct kv_pool *p, int32_t block, uint64_t key);
+/* A full block turns out not to have been written: its content is nobody's. */
+void kv_disown(struct kv_pool *p, int32_t block);
 int32_t kv_lookup(const struct kv_pool *p, uint64_t key); /* KV_NO_BLOCK = not there */
 
 static inline int32_t kv_blocks_for(int64_t tokens, int32_t block_size)

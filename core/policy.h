@@ -88,6 +88,9 @@ int64_t view_budget_left(const struct plan *p);  /* tokens; INT64_MAX when unbud
 int32_t view_places_left(const struct plan *p);  /* max_num_seqs - running */
 int32_t view_free_blocks(const struct plan *p);  /* unreferenced ones, cached or not; contiguous: free slots / block_size */
 int32_t view_total_blocks(const struct plan *p);
+int32_t view_block_size(const struct plan *p);
+int32_t view_max_model_len(const struct plan *p); /* resolved: prompt + output at most */
+int32_t view_max_num_seqs(const struct plan *p);
 int32_t view_running(const struct plan *p);      /* requests holding memory, held ones included */
 int32_t view_decoding(const struct plan *p);     /* of them, in the cohort */
 int32_t view_waiting(const struct plan *p);
@@ -123,10 +126,7 @@ int32_t view_tenant(const struct plan *p, int32_t req);
 bool view_is_scheduled(const struct plan *p, int32_t req);  /* in this step already */
 bool view_was_preempted(const struct plan *p, int32_t req);
 /* Tokens of a waiting request that a prefix cache would give it now (0 without one, or when computed > 0). */
-int32_t view_prefix_hit(const struct plan *p, int32_t req);
-/* Blocks that admitting `req` for `tokens` more tokens would take from the free ones, hits on unreferenced
- * blocks included. */
-int32_t view_blocks_needed(const struct plan *p, int32_t req, int32_t tokens);
+int32_t view_prefix_hit(struct plan *p, int32_t req);
 
 /* --- actions -------------------------------------------------------------------------------------------------- */
 
@@ -139,11 +139,12 @@ enum plan_status {
 };
 
 struct admit_options {
-	int32_t tokens;       /* to compute in this step, after the prefix hit; >= 1 */
-	int32_t pad;          /* padding computed beside them (static batching) and kept in its context */
-	int32_t reserve;      /* total tokens to reserve memory for now (contiguous, or blocks ahead); 0 = what is computed */
-	int32_t keep_free;    /* blocks that must stay free afterwards (watermark) */
-	bool whole_must_fit;  /* the memory of the whole prompt must be free now, though only `tokens` of it is taken */
+	int32_t tokens;      /* compute at most so many in this step, >= 1; the engine takes what a prefix hit leaves of them */
+	bool whole;          /* all that is left after the hit, or PLAN_NO_BUDGET */
+	int32_t pad;         /* padding computed beside them (static batching) and kept in its context */
+	int32_t reserve;     /* reserve memory for so many tokens now (padding not counted); 0 = for what is computed */
+	int32_t keep_free;   /* blocks that must stay free afterwards (watermark) */
+	bool whole_must_fit; /* memory for the whole prompt must be free now, though only this piece's is taken */
 };
 
 /* Takes a waiting request into the running ones and schedules its first piece. */

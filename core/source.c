@@ -160,8 +160,16 @@ int32_t source_pop(struct source *s, int64_t now_ns, int64_t *arrival_ns)
 bool source_done(const struct source *s)
 {
 	if (s->inbox)
-		return s->closed && s->n_heap == 0;
+		return s->closed && s->n_heap == 0 && s->n_orphans == 0;
 	return s->handed == s->total;
+}
+
+int source_push_orphan(struct source *s, int32_t req, struct err *e)
+{
+	if (mem_grow((void **)&s->orphans, &s->cap_orphans, s->n_orphans + 1, sizeof *s->orphans))
+		return err_no_memory(e, "orphaned requests");
+	s->orphans[s->n_orphans++] = req;
+	return ERR_NONE;
 }
 
 static int release_child(struct source *s, int32_t child, int64_t now_ns, bool finished, struct err *e)
@@ -170,10 +178,7 @@ static int release_child(struct source *s, int32_t child, int64_t now_ns, bool f
 		return ERR_NONE;
 	if (!finished) {
 		s->parents_left[child] = -1;
-		if (mem_grow((void **)&s->orphans, &s->cap_orphans, s->n_orphans + 1, sizeof *s->orphans))
-			return err_no_memory(e, "orphaned requests");
-		s->orphans[s->n_orphans++] = child;
-		return ERR_NONE;
+		return source_push_orphan(s, child, e);
 	}
 	if (--s->parents_left[child] > 0)
 		return ERR_NONE;

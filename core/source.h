@@ -32,7 +32,9 @@ int source_ended(struct source *s, int32_t req, int64_t now_ns, bool finished, s
 /* A request that cannot start because one it waits for failed, or -1. */
 int32_t source_pop_orphan(struct source *s);
 
+/* Into an inbox: a request, or one that will never start. */
 int source_push(struct source *s, int32_t req, int64_t arrival_ns, struct err *e);
+int source_push_orphan(struct source *s, int32_t req, struct err *e);
 void source_close(struct source *s);
 
 #endif

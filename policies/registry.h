@@ -7,6 +7,10 @@
 
 struct err;
 
+/* Ends a policy's file: puts its descriptor into the table that the linker collects. */
+#define POLICY_REGISTER(desc)                                                                                          \
+	static const struct policy_desc *const desc##_entry __attribute__((used, section("lockstep_policies"))) = &(desc)
+
 /* How many there are, and the i-th by name order. */
 int32_t policy_count(void);
 const struct policy_desc *policy_at(int32_t i);

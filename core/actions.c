@@ -1,0 +1,554 @@
+/* What a policy may do. Each action is checked, applied at once, and answered with a status; a forbidden one ends the run
+ * with a sentence that names the step, the policy and the request. */
+#include "core/engine_state.h"
+#include "core/mem.h"
+
+#include <string.h>
+
+static enum plan_status bad(struct engine *g, int32_t req, const char *what)
+{
+	char buf[24];
+	err_set(&g->fault, ERR_POLICY, "step %lld: policy %s %s (request %s)", (long long)g->begun,
+		g->policy->desc->name, what, req >= 0 && req < g->w->n ? workload_name(g->w, req, buf) : "none");
+	return PLAN_BAD;
+}
+
+static enum plan_status out_of_memory(struct engine *g)
+{
+	err_no_memory(&g->fault, "a scheduling step");
+	return PLAN_BAD;
+}
+
+static struct slot *slot_of(struct engine *g, int32_t req)
+{
+	if (req < 0 || req >= g->w->n || g->slot_of[req] < 0)
+		return NULL;
+	return &g->slots[g->slot_of[req]];
+}
+
+int32_t slot_emitted(const struct engine *g, const struct slot *s)
+{
+	if (g->flat || s->part != PART_COHORT)
+		return s->emitted;
+	const struct step *last = &g->steps[(g->begun - 1) & 1];
+	bool in_flight = g->begun > g->ended && !g->planning && (last->uniform || s->sched_step == g->begun - 1);
+	return slot_outputs(g, s) - in_flight;
+}
+
+/* --- scheduling rows -------------------------------------------------------------------------------------------- */
+
+static struct row *add_row(struct engine *g, struct slot *s, int32_t tokens)
+{
+	struct step *st = engine_step(g);
+	if (mem_grow((void **)&st->rows, &st->cap_rows, st->n_rows + 1, sizeof *st->rows))
+		return NULL;
+	s->sched_step = g->begun;
+	s->sched_row = (int32_t)st->n_rows;
+	struct row *r = &st->rows[st->n_rows++];
+	*r = (struct row){.slot = (int32_t)(s - g->slots), .epoch = s->epoch, .tokens = tokens, .chunk = -1};
+	return r;
+}
+
+static struct chunk *add_chunk(struct engine *g, struct row *r)
+{
+	struct step *st = engine_step(g);
+	if (mem_grow((void **)&st->chunks, &st->cap_chunks, st->batch.n_chunks + 1, sizeof *st->chunks))
+		return NULL;
+	r->chunk = st->batch.n_chunks++;
+	return &st->chunks[r->chunk];
+}
+
+/* Schedules a piece of a prompt whose memory is there. `pad` is computed beside it in this step. */
+static enum plan_status schedule_chunk(struct engine *g, struct slot *s, int32_t tokens, int32_t pad)
+{
+	struct row *r = add_row(g, s, tokens);
+	struct chunk *c = r ? add_chunk(g, r) : NULL;
+	if (!c)
+		return out_of_memory(g);
+	int32_t start = g->cfg.kv_off ? 0 : s->computed;
+	r->completes = start + tokens == s->prompt + s->outputs;
+	r->samples = r->completes && s->outputs < s->bound;
+	*c = (struct chunk){.req = s->req,
+			    .start = pad ? start : start + (g->cfg.kv_off ? 0 : s->pad),
+			    .len = tokens,
+			    .pad = pad,
+			    .samples = r->samples};
+	s->outputs += r->samples;
+	if (g->budget != INT64_MAX)
+		g->budget -= tokens + pad;
+	engine_event(g, EVENT_CHUNK, g->now_ns, s->req, c->start, tokens);
+	if (g->cfg.kv_off)
+		return PLAN_OK;
+	s->computed += tokens;
+	g->hold.resident += tokens;
+	if (g->cfg.prefix_caching && memory_remember(g, s, s->computed, engine_step(g)))
+		return PLAN_BAD;
+	return PLAN_OK;
+}
+
+static enum plan_status schedule_decode(struct engine *g, struct slot *s)
+{
+	struct row *r = add_row(g, s, 1);
+	if (!r)
+		return out_of_memory(g);
+	r->completes = r->samples = true;
+	if (g->budget != INT64_MAX)
+		g->budget--;
+	engine_step(g)->cohort_rows++;
+	engine_event(g, EVENT_DECODE, g->now_ns, s->req, slot_computed(g, s) + s->pad + 1, 0);
+	if (!g->flat)
+		return PLAN_OK;
+	/* Without ticks the member moves on by itself: same sums, one row at a time. */
+	struct cohort *c = &g->cohort;
+	int32_t window = g->cfg.window, next_ctx = s->computed + s->pad + 1;
+	c->ctx++;
+	if (!window || next_ctx < window) {
+		c->ctx_window++;
+		c->below -= window && next_ctx + 1 == window;
+	}
+	s->computed++;
+	r->samples = s->outputs < s->bound;
+	s->outputs += r->samples;
+	g->hold.resident++;
+	if (g->cfg.prefix_caching && memory_remember(g, s, s->computed, engine_step(g)))
+		return PLAN_BAD;
+	return PLAN_OK;
+}
+
+/* --- admission -------------------------------------------------------------------------------------------------- */
+
+static int32_t bound_of(const struct engine *g, int32_t req, int32_t outputs)
+{
+	int32_t room = g->cfg.max_model_len - g->w->specs[req].prompt_tokens;
+	return outputs < room ? outputs : room;
+}
+
+static int32_t max_out_of(const struct engine *g, int32_t req)
+{
+	const struct spec *s = &g->w->specs[req];
+	return bound_of(g, req, s->max_tokens > 0 ? s->max_tokens : s->output_tokens);
+}
+
+int32_t view_max_tokens(const struct plan *p, int32_t req)
+{
+	return max_out_of(plan_engine(p), req);
+}
+
+/* Tokens it will compute in this step: what the prefix hit leaves, at most what the policy allows. */
+static enum plan_status admit_size(const struct engine *g, int32_t req, const struct admit_options *o, int32_t *tokens)
+{
+	int64_t left = (int64_t)g->w->specs[req].prompt_tokens + g->requests[req].outputs;
+	if (g->cfg.prefix_caching)
+		left -= (int64_t)g->hit.pages * g->cfg.block_size;
+	if (left > o->tokens && o->whole)
+		return PLAN_NO_BUDGET;
+	*tokens = left < o->tokens ? (int32_t)left : o->tokens;
+	return (int64_t)*tokens + o->pad > g->budget ? PLAN_NO_BUDGET : PLAN_OK;
+}
+
+/* Blocks that must be free to admit it, and how many of them are new ones (the rest: unreferenced hits). */
+static int32_t blocks_to_admit(const struct engine *g, int32_t req, const struct admit_options *o, int32_t tokens,
+			       int32_t *fresh)
+{
+	int32_t bs = g->cfg.block_size, pages = g->hit.pages, unreferenced = g->hit.unreferenced;
+	if (!g->cfg.prefix_caching)
+		pages = unreferenced = 0;
+	int64_t all = (int64_t)g->w->specs[req].prompt_tokens + g->requests[req].outputs;
+	int64_t now = (int64_t)pages * bs + tokens;
+	if (now < o->reserve)
+		now = o->reserve;
+	*fresh = kv_blocks_for(now + o->pad, bs) - pages;
+	int32_t must = *fresh;
+	if (o->whole_must_fit && kv_blocks_for(all + o->pad, bs) - pages > must)
+		must = kv_blocks_for(all + o->pad, bs) - pages;
+	return must + unreferenced;
+}
+
+static bool fits_contiguous(struct engine *g, int32_t blocks, int32_t keep_free)
+{
+	if ((int64_t)blocks + keep_free > g->contig.n_free)
+		return false;
+	if (kv_contig_largest(&g->contig) >= blocks)
+		return true;
+	g->contig_misfit = true;
+	return false;
+}
+
+/* A head that was turned away needs no fewer blocks until something is added to the cache: no need to look again. */
+static bool still_blocked(const struct engine *g, int32_t req, const struct admit_options *o)
+{
+	return g->hit.blocked_req == req && g->hit.blocked_growth == g->pool.growth &&
+	       o->whole_must_fit == g->hit.blocked_whole &&
+	       (o->whole_must_fit || o->tokens >= g->hit.blocked_tokens) && o->reserve >= g->hit.blocked_reserve &&
+	       (int64_t)g->hit.blocked_need + o->keep_free > g->pool.n_free;
+}
+
+/* Size and memory together: *tokens to compute, *fresh blocks to take. */
+static enum plan_status admit_fits(struct engine *g, int32_t req, const struct admit_options *o, int32_t *tokens,
+				   int32_t *fresh)
+{
+	*fresh = 0;
+	if (g->cfg.prefix_caching) {
+		if (still_blocked(g, req, o))
+			return PLAN_NO_SPACE;
+		if (memory_look_up(g, req))
+			return PLAN_BAD;
+	}
+	enum plan_status status = admit_size(g, req, o, tokens);
+	if (status != PLAN_OK || g->cfg.kv_off)
+		return status;
+	int32_t need = blocks_to_admit(g, req, o, *tokens, fresh);
+	if (g->contiguous)
+		return fits_contiguous(g, *fresh, o->keep_free) ? PLAN_OK : PLAN_NO_SPACE;
+	if ((int64_t)need + o->keep_free <= g->pool.n_free)
+		return PLAN_OK;
+	g->hit.blocked_req = req;
+	g->hit.blocked_growth = g->pool.growth;
+	g->hit.blocked_whole = o->whole_must_fit;
+	g->hit.blocked_tokens = *tokens;
+	g->hit.blocked_reserve = o->reserve;
+	g->hit.blocked_need = need;
+	return PLAN_NO_SPACE;
+}
+
+static enum plan_status admit_check(struct engine *g, int32_t req, const struct admit_options *o)
+{
+	if (!g->planning)
+		return bad(g, req, "acted outside of plan()");
+	if (req < 0 || req >= g->w->n)
+		return bad(g, req, "admitted a request that does not exist");
+	const struct request *r = &g->requests[req];
+	if (r->state != REQUEST_WAITING && r->state != REQUEST_PREEMPTED)
+		return bad(g, req, "admitted a request that is not waiting");
+	if (o->tokens < 1 || o->pad < 0 || o->keep_free < 0 || o->reserve < 0)
+		return bad(g, req, "admitted a request with fewer than 1 token or a negative option");
+	if (o->pad && g->cfg.prefix_caching)
+		return bad(g, req, "padded a prompt under prefix caching");
+	if (g->cfg.kv_off && !o->whole)
+		return bad(g, req, "may schedule a part of a prompt without a KV cache");
+	return g->n_running >= g->cfg.max_num_seqs ? PLAN_NO_PLACE : PLAN_OK;
+}
+
+/* The request's books as it becomes a running one. */
+static void admit_accounts(struct engine *g, struct slot *s, int32_t hit_tokens)
+{
+	struct request *r = &g->requests[s->req];
+	const struct spec *spec = &g->w->specs[s->req];
+	bool again = r->state == REQUEST_PREEMPTED;
+	s->prompt = spec->prompt_tokens;
+	s->max_out = max_out_of(g, s->req);
+	s->bound = spec->output_tokens < s->max_out ? spec->output_tokens : s->max_out;
+	s->outputs = s->emitted = r->outputs;
+	s->computed = hit_tokens;
+	if (again) {
+		int64_t away = g->now_ns - g->preempted_at[s->req];
+		r->preempted_ns += away;
+		if (r->first_token_ns < 0)
+			r->preempted_in_prefill_ns += away;
+		s->peak = g->peak[s->req];
+	} else {
+		r->first_sched_ns = g->now_ns;
+		r->cached_tokens = hit_tokens;
+		if (g->cfg.prefix_caching) {
+			g->stats.prefix_lookups_tokens += s->prompt;
+			g->stats.prefix_hit_tokens += hit_tokens;
+		}
+	}
+	r->state = REQUEST_RUNNING;
+	engine_event(g, EVENT_ADMIT, g->now_ns, s->req, hit_tokens, again);
+	g->hold.resident += hit_tokens + s->pad;
+	g->hold.pad += s->pad;
+	g->hold.final_kv += s->prompt + (s->bound > 1 ? s->bound - 1 : 0);
+}
+
+/* Its block table: what the prefix cache has, then new blocks. */
+static int admit_memory(struct engine *g, struct slot *s, int32_t hit_pages, int32_t fresh)
+{
+	if (g->cfg.prefix_caching) {
+		content_begin(&s->content, g->w, s->req, g->cfg.block_size);
+		for (; s->known_pages < hit_pages; s->known_pages++)
+			content_next(&s->content);
+		if (memory_share(g, s, g->hit_blocks, hit_pages))
+			return ERR_MEMORY;
+	}
+	return fresh > 0 ? memory_append(g, s, fresh) : ERR_NONE;
+}
+
+enum plan_status plan_admit(struct plan *p, int32_t req, const struct admit_options *o)
+{
+	struct engine *g = plan_engine(p);
+	int32_t fresh, tokens;
+	enum plan_status status = admit_check(g, req, o);
+	if (status == PLAN_OK)
+		status = admit_fits(g, req, o, &tokens, &fresh);
+	if (status != PLAN_OK)
+		return status;
+	int32_t id = slot_take(g, req);
+	if (id < 0)
+		return PLAN_BAD;
+	struct slot *s = &g->slots[id];
+	int32_t hit_pages = g->cfg.prefix_caching ? g->hit.pages : 0;
+	queue_remove(&g->waiting, req);
+	s->pad = o->pad;
+	admit_accounts(g, s, hit_pages * g->cfg.block_size);
+	if (admit_memory(g, s, hit_pages, fresh))
+		return PLAN_BAD;
+	engine_step(g)->acts++;
+	return schedule_chunk(g, s, tokens, o->pad);
+}
+
+/* --- running ---------------------------------------------------------------------------------------------------- */
+
+static bool is_scheduled(const struct engine *g, const struct slot *s)
+{
+	return s->sched_step == g->begun || (s->part == PART_COHORT && g->steps[g->begun & 1].uniform);
+}
+
+bool view_is_scheduled(const struct plan *p, int32_t req)
+{
+	const struct engine *g = plan_engine(p);
+	return g->slot_of[req] >= 0 && is_scheduled(g, &g->slots[g->slot_of[req]]);
+}
+
+enum plan_status plan_run(struct plan *p, int32_t req, int32_t tokens)
+{
+	struct engine *g = plan_engine(p);
+	struct slot *s = slot_of(g, req);
+	if (!g->planning)
+		return bad(g, req, "acted outside of plan()");
+	if (!s || s->part == PART_HELD)
+		return bad(g, req, "ran a request that is not running");
+	if (is_scheduled(g, s))
+		return bad(g, req, "scheduled a request twice");
+	if (tokens < 1 || tokens > view_need(p, req))
+		return bad(g, req, "scheduled more tokens than the request has, or none");
+	if (g->cfg.kv_off && tokens != s->prompt + s->outputs)
+		return bad(g, req, "scheduled a part of a prompt without a KV cache");
+	int32_t pad = g->cfg.kv_off ? s->pad : 0;
+	if ((int64_t)tokens + pad > g->budget)
+		return PLAN_NO_BUDGET;
+	int32_t lacks = memory_lacks(g, s, tokens);
+	if (lacks > 0) {
+		if (lacks > g->pool.n_free)
+			return PLAN_NO_SPACE;
+		if (memory_append(g, s, lacks))
+			return PLAN_BAD;
+	}
+	engine_step(g)->acts++;
+	return s->part == PART_COHORT ? schedule_decode(g, s) : schedule_chunk(g, s, tokens, pad);
+}
+
+/* One by one, after making sure that all of them can. */
+static enum plan_status walk_decodes(struct engine *g)
+{
+	int32_t n = 0, lacks = 0;
+	struct plan *p = engine_plan(g);
+	for (int32_t i = g->cohort.list.head; i >= 0; i = g->slots[i].part_next) {
+		const struct slot *s = &g->slots[i];
+		if (is_scheduled(g, s) || !view_need(p, s->req))
+			continue;
+		n++;
+		lacks += memory_lacks(g, s, 1);
+	}
+	if (n > g->budget)
+		return PLAN_NO_BUDGET;
+	if (lacks > 0 && lacks > g->pool.n_free)
+		return PLAN_NO_SPACE;
+	for (int32_t i = g->cohort.list.head; i >= 0; i = g->slots[i].part_next) {
+		struct slot *s = &g->slots[i];
+		if (is_scheduled(g, s) || !view_need(p, s->req))
+			continue;
+		lacks = memory_lacks(g, s, 1);
+		if (lacks > 0 && memory_append(g, s, lacks))
+			return PLAN_BAD;
+		if (schedule_decode(g, s) != PLAN_OK)
+			return PLAN_BAD;
+	}
+	return PLAN_OK;
+}
+
+enum plan_status plan_decodes(struct plan *p)
+{
+	struct engine *g = plan_engine(p);
+	struct step *st = engine_step(g);
+	if (!g->planning)
+		return bad(g, -1, "acted outside of plan()");
+	if (!g->cohort.list.n || st->uniform)
+		return PLAN_OK;
+	if (g->flat || st->cohort_rows)
+		return walk_decodes(g);
+	if (g->cohort.list.n > g->budget)
+		return PLAN_NO_BUDGET;
+	if (cohort_demand(g) > memory_free_blocks(g) && !g->contiguous)
+		return PLAN_NO_SPACE;
+	if (cohort_take_blocks(g))
+		return PLAN_BAD;
+	st->uniform = true;
+	if (g->budget != INT64_MAX)
+		g->budget -= g->cohort.list.n;
+	return PLAN_OK;
+}
+
+/* --- preemption ------------------------------------------------------------------------------------------------- */
+
+void slot_leave(struct engine *g, struct slot *s)
+{
+	if (s->part == PART_COHORT)
+		cohort_leave(g, s);
+	else if (s->part == PART_PREFILL)
+		slot_list_drop(g, &g->prefilling, (int32_t)(s - g->slots));
+	else if (s->part == PART_HELD) {
+		g->held_ctx -= s->computed + s->pad + (g->held_ticks - s->base_tick);
+		slot_list_drop(g, &g->held, (int32_t)(s - g->slots));
+	}
+	bool held = s->part == PART_HELD;
+	g->hold.resident -= s->computed + s->pad;
+	g->hold.pad -= s->pad;
+	/* A held row writes no more. */
+	g->hold.final_kv -= held ? s->computed : s->prompt + (s->bound > 1 ? s->bound - 1 : 0);
+}
+
+void slot_drop(struct engine *g, struct slot *s)
+{
+	slot_leave(g, s);
+	memory_release(g, s);
+	slot_give(g, (int32_t)(s - g->slots));
+}
+
+/* Takes back what this step had scheduled for it. */
+static void refund(struct engine *g, struct slot *s)
+{
+	struct step *st = engine_step(g);
+	if (s->sched_step != g->begun) {
+		if (s->part == PART_COHORT && st->uniform && g->budget != INT64_MAX)
+			g->budget++;
+		return;
+	}
+	struct row *r = &st->rows[s->sched_row];
+	st->refunded = true;
+	if (g->budget != INT64_MAX)
+		g->budget += r->tokens + (r->chunk >= 0 ? st->chunks[r->chunk].pad : 0);
+	if (r->chunk < 0)
+		st->cohort_rows--;
+	r->slot = -1;
+	if (r->chunk >= 0 || g->flat) {
+		s->outputs -= r->samples;
+		if (!g->cfg.kv_off) {
+			if (s->part == PART_COHORT) { /* flat: its sums move back with it */
+				g->cohort.ctx--;
+				if (!g->cfg.window || s->computed + s->pad < g->cfg.window)
+					g->cohort.ctx_window--;
+				g->cohort.below += g->cfg.window && s->computed + s->pad + 1 == g->cfg.window;
+			}
+			s->computed -= r->tokens;
+			g->hold.resident -= r->tokens;
+		}
+	}
+	/* Pages it would have filled in this step are not going to be written. */
+	if (g->cfg.prefix_caching && g->cfg.hit_visible == HIT_VISIBLE_ALLOC) {
+		int32_t written = slot_computed(g, s) / g->cfg.block_size;
+		for (int32_t i = written; i < s->known_pages; i++)
+			kv_disown(&g->pool, s->blocks[i]);
+	}
+}
+
+static int remember_preempted(struct engine *g, const struct slot *s)
+{
+	if (!g->preempted_at) {
+		g->preempted_at = mem_alloc((size_t)g->w->n * sizeof *g->preempted_at);
+		g->peak = mem_alloc((size_t)g->w->n * sizeof *g->peak);
+		if (!g->preempted_at || !g->peak)
+			return err_no_memory(&g->fault, "preempted requests");
+	}
+	int32_t computed = slot_computed(g, s);
+	g->preempted_at[s->req] = g->now_ns;
+	g->peak[s->req] = computed > s->peak ? computed : s->peak;
+	return ERR_NONE;
+}
+
+enum plan_status plan_preempt(struct plan *p, int32_t req)
+{
+	struct engine *g = plan_engine(p);
+	struct slot *s = slot_of(g, req);
+	if (!g->planning)
+		return bad(g, req, "acted outside of plan()");
+	if (!s || s->part == PART_HELD)
+		return bad(g, req, "preempted a request that is not running");
+	struct request *r = &g->requests[req];
+	refund(g, s);
+	if (remember_preempted(g, s))
+		return PLAN_BAD;
+	engine_event(g, EVENT_PREEMPT, g->now_ns, req, slot_computed(g, s), 0);
+	if (s->part == PART_COHORT && !g->flat)
+		r->last_token_ns = cohort_last_ns(g, s);
+	r->outputs = slot_emitted(g, s);
+	r->state = REQUEST_PREEMPTED;
+	r->preemptions++;
+	slot_drop(g, s);
+	queue_return(&g->waiting, req);
+	g->stats.preemptions++;
+	engine_step(g)->preempted++;
+	engine_step(g)->acts++;
+	return PLAN_OK;
+}
+
+/* --- the rest --------------------------------------------------------------------------------------------------- */
+
+enum plan_status plan_reject(struct plan *p, int32_t req)
+{
+	struct engine *g = plan_engine(p);
+	if (req < 0 || req >= g->w->n ||
+	    (g->requests[req].state != REQUEST_WAITING && g->requests[req].state != REQUEST_PREEMPTED))
+		return bad(g, req, "rejected a request that is not waiting");
+	queue_remove(&g->waiting, req);
+	g->requests[req].state = REQUEST_REJECTED;
+	g->requests[req].why = REQUEST_WHY_POLICY;
+	g->requests[req].last_token_ns = g->now_ns;
+	g->stats.rejected++;
+	if (g->planning)
+		engine_step(g)->acts++;
+	engine_event(g, EVENT_REJECT, g->now_ns, req, REQUEST_WHY_POLICY, 0);
+	return engine_note_ended(g, req, g->now_ns, &g->fault) ? PLAN_BAD : PLAN_OK;
+}
+
+enum plan_status plan_hold(struct plan *p, int32_t req)
+{
+	struct engine *g = plan_engine(p);
+	struct slot *s = slot_of(g, req);
+	if (!g->in_finish || !s || s->part == PART_HELD)
+		return bad(g, req, "held a request outside of its on_finish");
+	slot_leave(g, s);
+	s->part = PART_HELD;
+	s->base_tick = g->held_ticks;
+	slot_list_add(g, &g->held, (int32_t)(s - g->slots));
+	g->held_ctx += s->computed + s->pad;
+	g->hold.resident += s->computed + s->pad;
+	g->hold.pad += s->pad;
+	g->hold.final_kv += s->computed;
+	return PLAN_OK;
+}
+
+enum plan_status plan_release_held(struct plan *p)
+{
+	struct engine *g = plan_engine(p);
+	if (!g->planning)
+		return bad(g, -1, "acted outside of plan()");
+	while (g->held.head >= 0) {
+		struct slot *s = &g->slots[g->held.head];
+		g->requests[s->req].held_until_ns = g->now_ns;
+		engine_event(g, EVENT_RELEASE, g->now_ns, s->req, 0, 0);
+		slot_drop(g, s);
+		engine_step(g)->acts++;
+	}
+	return PLAN_OK;
+}
+
+enum plan_status plan_wake_at(struct plan *p, int64_t t_ns)
+{
+	struct engine *g = plan_engine(p);
+	if (t_ns <= g->now_ns)
+		return bad(g, -1, "asked to be woken in the past");
+	if (t_ns < g->wake_ns)
+		g->wake_ns = t_ns;
+	return PLAN_OK;
+}

@@ -1,0 +1,257 @@
+#include "core/cohort.h"
+
+#include <string.h>
+
+#include "core/engine_state.h"
+#include "core/mem.h"
+
+int cohort_init(struct engine *g, struct err *e)
+{
+	struct cohort *c = &g->cohort;
+	c->list = (struct slot_list){-1, -1, 0};
+	c->wheel = mem_alloc((size_t)g->cfg.block_size * sizeof *c->wheel);
+	if (!c->wheel)
+		return err_no_memory(e, "decode wheel");
+	for (int32_t i = 0; i < g->cfg.block_size; i++)
+		c->wheel[i] = (struct slot_list){-1, -1, 0};
+	return ERR_NONE;
+}
+
+void cohort_free(struct engine *g)
+{
+	mem_free(g->cohort.wheel);
+	mem_free(g->cohort.fresh);
+	tick_heap_free(&g->cohort.ends);
+	tick_heap_free(&g->cohort.crossings);
+}
+
+/* --- the wheel -------------------------------------------------------------------------------------------------- */
+
+static int32_t bucket_of(const struct engine *g, int64_t tick)
+{
+	int64_t bs = g->cfg.block_size;
+	return (int32_t)(((tick % bs) + bs) % bs);
+}
+
+static void wheel_add(struct engine *g, struct slot *s)
+{
+	/* At tick t its next token goes to position computed + pad + (t - base): a new block is due when that is a
+	 * multiple of the block size. */
+	s->bucket = bucket_of(g, s->base_tick - s->computed - s->pad);
+	struct slot_list *b = &g->cohort.wheel[s->bucket];
+	int32_t id = (int32_t)(s - g->slots), after = b->tail;
+	while (after >= 0 && g->slots[after].order > s->order)
+		after = g->slots[after].bucket_prev;
+	int32_t before = after < 0 ? b->head : g->slots[after].bucket_next;
+	s->bucket_prev = after;
+	s->bucket_next = before;
+	*(after < 0 ? &b->head : &g->slots[after].bucket_next) = id;
+	*(before < 0 ? &b->tail : &g->slots[before].bucket_prev) = id;
+	b->n++;
+}
+
+static void wheel_drop(struct engine *g, struct slot *s)
+{
+	if (s->bucket < 0)
+		return;
+	struct slot_list *b = &g->cohort.wheel[s->bucket];
+	*(s->bucket_prev < 0 ? &b->head : &g->slots[s->bucket_prev].bucket_next) = s->bucket_next;
+	*(s->bucket_next < 0 ? &b->tail : &g->slots[s->bucket_next].bucket_prev) = s->bucket_prev;
+	b->n--;
+	s->bucket = -1;
+}
+
+static bool lacks_block(const struct engine *g, const struct slot *s)
+{
+	return (int64_t)s->n_blocks * g->cfg.block_size <= slot_computed(g, s) + s->pad;
+}
+
+int32_t cohort_demand(const struct engine *g)
+{
+	if (g->contiguous)
+		return 0;
+	int32_t n = 0;
+	for (int32_t i = g->cohort.wheel[bucket_of(g, g->cohort.tick)].head; i >= 0; i = g->slots[i].bucket_next)
+		n += lacks_block(g, &g->slots[i]);
+	return n;
+}
+
+int cohort_take_blocks(struct engine *g)
+{
+	if (g->contiguous)
+		return ERR_NONE;
+	for (int32_t i = g->cohort.wheel[bucket_of(g, g->cohort.tick)].head; i >= 0; i = g->slots[i].bucket_next)
+		if (lacks_block(g, &g->slots[i]) && memory_append(g, &g->slots[i], 1))
+			return ERR_MEMORY;
+	return ERR_NONE;
+}
+
+/* --- joining and leaving ---------------------------------------------------------------------------------------- */
+
+static void window_add(struct engine *g, struct slot *s)
+{
+	struct cohort *c = &g->cohort;
+	int32_t window = g->cfg.window, next_ctx = s->computed + s->pad + 1;
+	if (!window || next_ctx >= window) {
+		c->ctx_window += window ? window : next_ctx;
+		c->below += !window;
+		return;
+	}
+	c->ctx_window += next_ctx;
+	c->below++;
+	if (!g->flat)
+		tick_heap_put(&c->crossings, (int32_t)(s - g->slots), c->tick + window - next_ctx, s->order);
+}
+
+static void window_drop(struct engine *g, struct slot *s)
+{
+	struct cohort *c = &g->cohort;
+	int32_t window = g->cfg.window, next_ctx = s->computed + s->pad + 1;
+	bool below = !window || next_ctx < window;
+	c->ctx_window -= below ? next_ctx : window;
+	c->below -= below;
+	tick_heap_take(&c->crossings, (int32_t)(s - g->slots));
+}
+
+void cohort_join(struct engine *g, struct slot *s)
+{
+	struct cohort *c = &g->cohort;
+	int32_t id = (int32_t)(s - g->slots);
+	slot_list_drop(g, &g->prefilling, id);
+	s->part = PART_COHORT;
+	s->base_tick = c->tick;
+	slot_list_add(g, &c->list, id);
+	c->ctx += s->computed + s->pad;
+	window_add(g, s);
+	if (g->flat)
+		return;
+	if (!g->contiguous)
+		wheel_add(g, s);
+	tick_heap_put(&c->ends, id, c->tick + s->bound - s->outputs, s->order);
+}
+
+void cohort_leave(struct engine *g, struct slot *s)
+{
+	struct cohort *c = &g->cohort;
+	int32_t id = (int32_t)(s - g->slots);
+	s->computed = slot_computed(g, s);
+	s->outputs = slot_outputs(g, s);
+	s->base_tick = c->tick;
+	if (!g->flat)
+		s->emitted = s->outputs;
+	c->ctx -= s->computed + s->pad;
+	window_drop(g, s);
+	wheel_drop(g, s);
+	tick_heap_take(&c->ends, id);
+	cohort_clear_fresh(g, s);
+	slot_list_drop(g, &c->list, id);
+}
+
+void cohort_skipped(struct engine *g, struct slot *s)
+{
+	struct cohort *c = &g->cohort;
+	int32_t id = (int32_t)(s - g->slots);
+	int64_t end = c->ends.at[c->ends.place[id]].tick;
+	/* The tick moved on without it: undo its share of the sums, then key it again at the present tick. */
+	c->ctx -= slot_computed(g, s) + s->pad;
+	s->computed = slot_computed(g, s);
+	s->outputs = slot_outputs(g, s);
+	s->base_tick = c->tick;
+	window_drop(g, s);
+	s->computed--;
+	s->outputs--;
+	g->hold.resident--;
+	c->ctx += s->computed + s->pad;
+	window_add(g, s);
+	if (s->bucket >= 0) {
+		wheel_drop(g, s);
+		wheel_add(g, s);
+	}
+	tick_heap_put(&c->ends, id, end + 1, s->order);
+}
+
+/* --- ticking ---------------------------------------------------------------------------------------------------- */
+
+/* Pages that the tokens of this tick fill: the members for whom the next tick is due for a new block. */
+static int remember_pages(struct engine *g, struct step *st)
+{
+	const struct slot_list *b = &g->cohort.wheel[bucket_of(g, g->cohort.tick + 1)];
+	for (int32_t i = b->head; i >= 0; i = g->slots[i].bucket_next) {
+		struct slot *s = &g->slots[i];
+		if (memory_remember(g, s, slot_computed(g, s) + 1, st))
+			return ERR_MEMORY;
+	}
+	return ERR_NONE;
+}
+
+int cohort_advance(struct engine *g, struct step *st)
+{
+	struct cohort *c = &g->cohort;
+	if (st && g->cfg.prefix_caching && remember_pages(g, st))
+		return ERR_MEMORY;
+	g->hold.resident += c->list.n;
+	c->ctx += c->list.n;
+	c->ctx_window += c->below;
+	c->tick++;
+	while (tick_heap_first(&c->crossings) <= c->tick) {
+		tick_heap_take(&c->crossings, c->crossings.at[0].slot);
+		c->below--;
+	}
+	return ERR_NONE;
+}
+
+int64_t cohort_repeat(const struct engine *g, int64_t most)
+{
+	const struct cohort *c = &g->cohort;
+	int64_t k = tick_heap_first(&c->ends) - c->tick + 1;
+	if (k > most)
+		k = most;
+	if (c->crossings.n && k > tick_heap_first(&c->crossings) - c->tick + 1)
+		k = tick_heap_first(&c->crossings) - c->tick + 1;
+	if (g->contiguous || k <= 1)
+		return k;
+	/* The first of them has its blocks already; each bucket passed after it asks for at most one per member. */
+	int64_t free = g->pool.n_free, bs = g->cfg.block_size;
+	if ((int64_t)c->list.n * ((k - 1 + bs - 1) / bs) <= free)
+		return k;
+	int64_t taken = 0;
+	for (int64_t i = 0; i < k - 1; i++) {
+		taken += c->wheel[bucket_of(g, c->tick + i)].n;
+		if (taken > free)
+			return i + 1;
+	}
+	return k;
+}
+
+/* --- last tokens ------------------------------------------------------------------------------------------------- */
+
+int64_t cohort_last_ns(const struct engine *g, const struct slot *s)
+{
+	return s->fresh ? s->last_ns : g->cohort.last_ns;
+}
+
+int cohort_set_fresh(struct engine *g, struct slot *s, int64_t last_ns)
+{
+	struct cohort *c = &g->cohort;
+	s->last_ns = last_ns;
+	if (s->fresh)
+		return ERR_NONE;
+	if (mem_grow((void **)&c->fresh, &c->cap_fresh, c->n_fresh + 1, sizeof *c->fresh))
+		return err_no_memory(&g->fault, "token gaps");
+	s->fresh = true;
+	c->fresh[c->n_fresh++] = (int32_t)(s - g->slots);
+	return ERR_NONE;
+}
+
+void cohort_clear_fresh(struct engine *g, struct slot *s)
+{
+	struct cohort *c = &g->cohort;
+	if (!s->fresh)
+		return;
+	int32_t id = (int32_t)(s - g->slots);
+	int64_t i = 0;
+	while (c->fresh[i] != id)
+		i++;
+	c->fresh[i] = c->fresh[--c->n_fresh];
+	s->fresh = false;
+}

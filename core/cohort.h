@@ -1,0 +1,64 @@
+/* cohort.h: the running requests that decode, advanced together at the cost of what changes (DESIGN 4).
+ *
+ * A tick is one uniform advance: every member gets one token. Keyed by ticks are
+ *   - a wheel of block_size buckets: a member stands in the bucket of the ticks (modulo block_size) at which its next
+ *     token needs a new block; buckets are in admission order and members stay in theirs,
+ *   - a heap of the ticks at which members end,
+ *   - a heap of the ticks at which a member's context reaches the sliding window.
+ * Kept sums: members, contexts, contexts capped by the window.
+ */
+#ifndef CORE_COHORT_H
+#define CORE_COHORT_H
+
+#include <stdint.h>
+
+#include "core/tick_heap.h"
+
+struct engine;
+struct slot;
+struct step;
+struct err;
+
+struct slot_list { /* intrusive, doubly linked, in admission order */
+	int32_t head, tail, n;
+};
+
+struct cohort {
+	int64_t tick;
+	struct slot_list list;  /* members */
+	int64_t ctx;            /* sum of computed + padding */
+	int64_t ctx_window;     /* sum of min(computed + padding + 1, window) */
+	int32_t below;          /* members whose next context is below the window */
+	struct slot_list *wheel; /* [block_size] */
+	struct tick_heap ends, crossings;
+	int64_t last_ns;        /* end of the last step in which the cohort advanced */
+	int32_t *fresh;         /* [n_fresh] members whose last token came at another time */
+	int64_t n_fresh, cap_fresh;
+};
+
+int cohort_init(struct engine *g, struct err *e);
+void cohort_free(struct engine *g);
+
+/* Joins with fields exact at the present tick. Lazy mode: keyed by ticks. */
+void cohort_join(struct engine *g, struct slot *s);
+/* Leaves; computed, outputs and emitted are exact afterwards. */
+void cohort_leave(struct engine *g, struct slot *s);
+
+/* Blocks that the members whose bucket is due lack. */
+int32_t cohort_demand(const struct engine *g);
+/* Gives each of them its block, in admission order. */
+int cohort_take_blocks(struct engine *g);
+/* One tick: sums move on; pages that are full now are remembered (st NULL: they have been). */
+int cohort_advance(struct engine *g, struct step *st);
+/* A member did not get its token in the tick just taken. */
+void cohort_skipped(struct engine *g, struct slot *s);
+
+/* When its last token came out. */
+int64_t cohort_last_ns(const struct engine *g, const struct slot *s);
+int cohort_set_fresh(struct engine *g, struct slot *s, int64_t last_ns);
+void cohort_clear_fresh(struct engine *g, struct slot *s);
+
+/* How many uniform steps may be taken at once from here, at most `most`. */
+int64_t cohort_repeat(const struct engine *g, int64_t most);
+
+#endif

@@ -1,0 +1,428 @@
+/* The loop, from the outside in: engine_run, then engine_begin (take in arrivals, plan, close) and engine_end (commit).
+ *   begin:  ingest -> policy->plan -> plan_close (plan_close.c)      policies act through actions.c, look through view.c
+ *   end:    emit_step (emit.c)
+ * The running requests' lazy accounts are in cohort.c, their memory in memory.c and kv_pool.c. */
+#include "core/engine.h"
+
+#include <string.h>
+
+#include "core/engine_state.h"
+#include "core/mem.h"
+
+/* --- one replica -------------------------------------------------------------------------------------------------- */
+
+static int wait_and_end(struct engine *g, struct backend *b, struct err *e)
+{
+	struct step_result res;
+	int code = b->ops->wait(b->self, &res, e);
+	return code ? code : engine_end(g, &res, e);
+}
+
+int engine_run(struct engine *g, struct backend *b, const struct run_hooks *hooks, struct err *e)
+{
+	const struct batch *batch;
+	enum engine_next next;
+	int64_t until, last_told = 0;
+	int code = b->ops->init(b->self, g, e);
+	while (!code) {
+		if (hooks && hooks->stop && *hooks->stop)
+			return err_set(e, ERR_INTERRUPTED, "interrupted");
+		code = engine_begin(g, b->ops->now(b->self), &next, &batch, &until, e);
+		if (code)
+			break;
+		int64_t in_flight = g->begun - g->ended;
+		if (next == ENGINE_DONE)
+			break;
+		if (next == ENGINE_IDLE && !in_flight) {
+			code = b->ops->wait_until(b->self, until, e);
+			continue;
+		}
+		if (next == ENGINE_BATCH)
+			code = b->ops->submit(b->self, batch, e);
+		/* Asynchronous scheduling leaves the first of two in flight: the next plan is made while it runs. */
+		if (!code && (next == ENGINE_IDLE || !g->cfg.async_scheduling || in_flight == 2))
+			code = wait_and_end(g, b, e);
+		int64_t ended = g->stats.finished + g->stats.rejected + g->stats.aborted;
+		if (hooks && hooks->progress && ended - last_told >= 1024) {
+			last_told = ended;
+			hooks->progress(hooks->ctx, ended, g->w->n);
+		}
+	}
+	return code;
+}
+
+/* --- making one --------------------------------------------------------------------------------------------------- */
+
+void engine_config_default(struct engine_config *c)
+{
+	memset(c, 0, sizeof *c);
+	c->max_num_seqs = 256;
+	c->max_num_batched_tokens = 2048;
+	c->block_size = 16;
+#ifdef LOCKSTEP_DEBUG
+	c->check = true;
+#endif
+}
+
+static int resolve_max_model_len(struct engine_config *c, struct err *e)
+{
+	int64_t holds = c->kv_off ? INT32_MAX : (int64_t)c->num_blocks * c->block_size;
+	if (c->model_max_len > 0 && holds > c->model_max_len)
+		holds = c->model_max_len;
+	if (holds > INT32_MAX)
+		holds = INT32_MAX;
+	if (c->max_model_len > holds)
+		return err_set(e, ERR_INPUT,
+			       "max_model_len %d is more than the %s %lld tokens: lower --max-model-len%s", c->max_model_len,
+			       c->model_max_len && holds == c->model_max_len ? "model's" : "KV memory's",
+			       (long long)holds, c->kv_off ? "" : " or give the KV cache more memory");
+	if (!c->max_model_len)
+		c->max_model_len = (int32_t)holds;
+	return ERR_NONE;
+}
+
+int engine_config_resolve(struct engine_config *c, struct err *e)
+{
+	if (c->max_num_seqs < 1 || c->max_num_batched_tokens < 1)
+		return err_set(e, ERR_INPUT, "max_num_seqs %d and max_num_batched_tokens %d must be at least 1",
+			       c->max_num_seqs, c->max_num_batched_tokens);
+	if (c->block_size < 1 || c->block_size > 1 << 20)
+		return err_set(e, ERR_INPUT, "block_size %d is not within 1 and 1048576", c->block_size);
+	if (!c->kv_off && c->num_blocks < 1)
+		return err_set(e, ERR_INPUT,
+			       "no memory is left for the KV cache (%d blocks): use a larger device or smaller weights",
+			       c->num_blocks);
+	if (c->kv_off && (c->prefix_caching || c->async_scheduling))
+		return err_set(e, ERR_INPUT, "--kv-cache off cannot go with %s",
+			       c->prefix_caching ? "prefix caching: there is nothing to share"
+						 : "asynchronous scheduling");
+	if (c->window < 0 || c->max_concurrency < 0 || c->max_model_len < 0 || c->model_max_len < 0)
+		return err_set(e, ERR_INPUT, "a limit of the engine is negative");
+	return resolve_max_model_len(c, e);
+}
+
+/* What the policy's kind asks of the configuration. */
+static int fit_policy(struct engine *g, bool len_given, struct err *e)
+{
+	const struct policy_traits *t = &g->policy->traits;
+	struct engine_config *c = &g->cfg;
+	const char *name = g->policy->desc->name;
+	if (c->kv_off && !t->kv_off_ok)
+		return err_set(e, ERR_INPUT, "policy %s needs a KV cache: --kv-cache off goes with naive or continuous", name);
+	if (t->contiguous && c->prefix_caching)
+		return err_set(e, ERR_INPUT,
+			       "policy %s reserves contiguous memory, which cannot share prefixes: turn its reservation "
+			       "off or do without --enable-prefix-caching",
+			       name);
+	if (t->unbudgeted)
+		return ERR_NONE;
+	if (c->max_num_batched_tokens < c->max_num_seqs)
+		return err_set(e, ERR_INPUT,
+			       "max_num_batched_tokens (%d) is less than max_num_seqs (%d): a step could not give every "
+			       "running request its token; raise the first or lower the second",
+			       c->max_num_batched_tokens, c->max_num_seqs);
+	if (!t->whole_prompts || c->max_num_batched_tokens >= c->max_model_len)
+		return ERR_NONE;
+	if (len_given)
+		return err_set(e, ERR_INPUT,
+			       "max_num_batched_tokens (%d) is less than max_model_len (%d) and prompts are not chunked: "
+			       "a longer prompt could never run; raise the first, lower the second, or enable chunked "
+			       "prefill",
+			       c->max_num_batched_tokens, c->max_model_len);
+	/* One more than the budget: what is computed never includes the last token. */
+	c->max_model_len = c->max_num_batched_tokens + 1;
+	g->budget_capped = true;
+	return ERR_NONE;
+}
+
+static int set_up(struct engine *g, bool len_given, struct err *e)
+{
+	int code = engine_config_resolve(&g->cfg, e);
+	if (!code)
+		code = fit_policy(g, len_given, e);
+	if (code)
+		return code;
+	g->contiguous = g->policy->traits.contiguous && !g->cfg.kv_off;
+	/* Per-token records, decision logs, a second step in flight and recomputation all walk the rows anyway. */
+	g->flat = g->cfg.exact_walk || g->cfg.async_scheduling || g->cfg.kv_off || g->rec.token || g->rec.event;
+	if (cohort_init(g, e) || slots_init(g, e) || memory_init(g, e) ||
+	    queue_init(&g->waiting, g->w, g->requests, g->cfg.queue_order == QUEUE_PRIORITY, e))
+		return ERR_MEMORY;
+	rng_init(&g->rng, g->cfg.seed, 0x706f6c69u);
+	return ERR_NONE;
+}
+
+int engine_create(struct engine **out, const struct engine_config *c, const struct workload *w,
+		  struct request *requests, struct source *src, struct policy *policy, const struct recorder *rec,
+		  struct err *e)
+{
+	struct engine *g = mem_zalloc(1, sizeof *g);
+	if (!g)
+		return err_no_memory(e, "an engine");
+	g->cfg = *c;
+	g->w = w;
+	g->requests = requests;
+	g->src = src;
+	g->policy = policy;
+	if (rec)
+		g->rec = *rec;
+	int code = set_up(g, c->max_model_len > 0, e);
+	if (code) {
+		engine_free(g);
+		return code;
+	}
+	*out = g;
+	return ERR_NONE;
+}
+
+void engine_free(struct engine *g)
+{
+	if (!g)
+		return;
+	slots_free(g);
+	cohort_free(g);
+	memory_free(g);
+	queue_free(&g->waiting);
+	for (int i = 0; i < 2; i++) {
+		mem_free(g->steps[i].rows);
+		mem_free(g->steps[i].chunks);
+		mem_free(g->steps[i].pages);
+	}
+	mem_free(g->preempted_at);
+	mem_free(g->peak);
+	mem_free(g->ended_list);
+	mem_free(g->finished);
+	mem_free(g);
+}
+
+/* --- begin: arrivals ---------------------------------------------------------------------------------------------- */
+
+static int turn_away(struct engine *g, int32_t req, enum request_why why, struct err *e)
+{
+	struct request *r = &g->requests[req];
+	r->state = REQUEST_REJECTED;
+	r->why = (uint8_t)why;
+	r->last_token_ns = g->now_ns;
+	g->stats.rejected++;
+	engine_event(g, EVENT_REJECT, g->now_ns, req, why, 0);
+	return engine_note_ended(g, req, g->now_ns, e);
+}
+
+/* Why it can never run, or REQUEST_WHY_NONE. */
+static enum request_why never_fits(const struct engine *g, int32_t req)
+{
+	int32_t prompt = g->w->specs[req].prompt_tokens;
+	/* Longer than the memory is the reason that helps, when both hold. */
+	if (!g->cfg.kv_off && kv_blocks_for(prompt, g->cfg.block_size) > g->cfg.num_blocks &&
+	    (!g->cfg.model_max_len || prompt < g->cfg.model_max_len))
+		return REQUEST_WHY_NO_MEMORY;
+	if (prompt >= g->cfg.max_model_len)
+		return g->budget_capped ? REQUEST_WHY_BUDGET : REQUEST_WHY_PROMPT_TOO_LONG;
+	return REQUEST_WHY_NONE;
+}
+
+static void begin_life(struct engine *g, int32_t req, int64_t arrival_ns)
+{
+	struct request *r = &g->requests[req];
+	r->arrival_ns = arrival_ns;
+	r->first_sched_ns = r->first_token_ns = r->last_token_ns = -1;
+	r->replica = g->cfg.replica;
+}
+
+static int arrive(struct engine *g, int32_t req, int64_t arrival_ns, struct err *e)
+{
+	begin_life(g, req, arrival_ns);
+	enum request_why why = never_fits(g, req);
+	if (!why) {
+		g->requests[req].state = REQUEST_WAITING;
+		if (queue_arrive(&g->waiting, req, e))
+			return ERR_MEMORY;
+	}
+	engine_event(g, EVENT_ARRIVE, g->now_ns, req, g->waiting.count, 0);
+	if (why)
+		return turn_away(g, req, why, e);
+	if (g->policy->desc->on_arrival)
+		g->policy->desc->on_arrival(g->policy->self, engine_plan(g), req);
+	return ERR_NONE;
+}
+
+/* A request that waits for one that failed never starts. */
+static int bury_orphans(struct engine *g, struct err *e)
+{
+	int32_t req;
+	while ((req = source_pop_orphan(g->src)) >= 0) {
+		begin_life(g, req, g->now_ns);
+		if (turn_away(g, req, REQUEST_WHY_PARENT, e))
+			return ERR_MEMORY;
+	}
+	return ERR_NONE;
+}
+
+static int ingest(struct engine *g, struct err *e)
+{
+	int32_t req;
+	int64_t arrival_ns;
+	do {
+		if (bury_orphans(g, e))
+			return ERR_MEMORY;
+		while ((req = source_pop(g->src, g->now_ns, &arrival_ns)) >= 0)
+			if (arrive(g, req, arrival_ns, e) || bury_orphans(g, e))
+				return ERR_MEMORY;
+	} while (source_next_ns(g->src) <= g->now_ns);
+	if (g->waiting.count > g->stats.max_waiting)
+		g->stats.max_waiting = g->waiting.count;
+	return ERR_NONE;
+}
+
+/* --- begin: planning ---------------------------------------------------------------------------------------------- */
+
+static void plan_open(struct engine *g, struct step *st)
+{
+	memset(&st->batch, 0, sizeof st->batch);
+	st->now_ns = g->now_ns;
+	st->number = g->event_step = g->begun;
+	st->n_rows = st->n_pages = 0;
+	st->cohort_rows = st->acts = st->preempted = st->joined = 0;
+	st->uniform = st->refunded = st->was_empty = false;
+	g->budget = g->policy->traits.unbudgeted ? INT64_MAX : g->cfg.max_num_batched_tokens;
+	g->wake_ns = INT64_MAX;
+	g->contig_misfit = false;
+}
+
+/* The policy scheduled nothing: is there something to wait for? */
+static int nothing_planned(struct engine *g, enum engine_next *next, int64_t *until_ns, struct err *e)
+{
+	int64_t arrival_ns = source_next_ns(g->src);
+	*next = ENGINE_IDLE;
+	*until_ns = arrival_ns < g->wake_ns ? arrival_ns : g->wake_ns;
+	if (g->begun > g->ended || *until_ns < INT64_MAX)
+		return ERR_NONE;
+	if (!g->n_running && !g->waiting.count) {
+		/* An inbox may be filled any time; a workload's own source with nothing to come has ended. */
+		*next = source_done(g->src) ? ENGINE_DONE : ENGINE_IDLE;
+		return ERR_NONE;
+	}
+	char who[768];
+	engine_describe(g, who, sizeof who);
+	return err_set(e, ERR_STALL, "step %lld: nothing can go on under policy %s: %s", (long long)g->begun,
+		       g->policy->desc->name, who);
+}
+
+int engine_begin(struct engine *g, int64_t now_ns, enum engine_next *next, const struct batch **batch,
+		 int64_t *until_ns, struct err *e)
+{
+	struct step *st = engine_step(g);
+	g->now_ns = now_ns;
+	g->n_ended = 0;
+	g->event_step = g->begun;
+	if (ingest(g, e))
+		return ERR_MEMORY;
+	plan_open(g, st);
+	g->planning = true;
+	g->policy->desc->plan(g->policy->self, engine_plan(g));
+	g->planning = false;
+	if (g->fault.code)
+		return err_set(e, g->fault.code, "%s", g->fault.text);
+	if (g->n_running > g->stats.max_running)
+		g->stats.max_running = g->n_running;
+	if (!view_planned_any(engine_plan(g)))
+		return nothing_planned(g, next, until_ns, e);
+	if (plan_close(g, st, e))
+		return e ? (int)e->code : ERR_MEMORY;
+	g->begun++;
+	*next = ENGINE_BATCH;
+	*batch = &st->batch;
+	return ERR_NONE;
+}
+
+/* --- end ----------------------------------------------------------------------------------------------------------- */
+
+int engine_end(struct engine *g, const struct step_result *res, struct err *e)
+{
+	struct step *st = &g->steps[g->ended & 1];
+	g->n_ended = 0;
+	g->event_step = st->number;
+	int code = emit_step(g, st, res, e);
+	if (code)
+		return code;
+	g->ended++;
+	engine_event(g, EVENT_STEP, res->end_ns[res->steps - 1], -1, res->start_ns, res->end_ns[res->steps - 1]);
+	return g->cfg.check ? engine_check(g, e) : ERR_NONE;
+}
+
+/* --- from outside -------------------------------------------------------------------------------------------------- */
+
+/* A running request is taken out; whatever of it is in flight comes to nothing. */
+static void pull_out(struct engine *g, int32_t req)
+{
+	struct slot *s = &g->slots[g->slot_of[req]];
+	struct step *last = &g->steps[(g->begun - 1) & 1];
+	bool in_flight = g->begun > g->ended && s->sched_step == g->begun - 1;
+	g->requests[req].outputs = slot_emitted(g, s);
+	if (in_flight && last->rows[s->sched_row].chunk >= 0 && s->part == PART_COHORT)
+		last->joined--;
+	slot_drop(g, s);
+}
+
+int engine_abort(struct engine *g, int32_t req, int64_t now_ns, enum request_why why, struct err *e)
+{
+	if (req < 0 || req >= g->w->n)
+		return err_set(e, ERR_INPUT, "there is no request %d to abort", req);
+	struct request *r = &g->requests[req];
+	char buf[24];
+	if (r->state == REQUEST_PENDING || r->state >= REQUEST_FINISHED)
+		return err_set(e, ERR_INPUT, "request %s cannot be aborted: it is %s", workload_name(g->w, req, buf),
+			       request_state_name(r->state));
+	if (r->state == REQUEST_RUNNING)
+		pull_out(g, req);
+	else
+		queue_remove(&g->waiting, req);
+	if (r->state == REQUEST_PREEMPTED) {
+		r->preempted_ns += now_ns - g->preempted_at[req];
+		if (r->first_token_ns < 0)
+			r->preempted_in_prefill_ns += now_ns - g->preempted_at[req];
+	}
+	r->state = REQUEST_ABORTED;
+	r->why = (uint8_t)why;
+	r->last_token_ns = now_ns;
+	g->stats.aborted++;
+	engine_event(g, EVENT_ABORT, now_ns, req, why, 0);
+	return engine_note_ended(g, req, now_ns, e);
+}
+
+const struct workload *engine_workload(const struct engine *g)
+{
+	return g->w;
+}
+
+const struct request *engine_request(const struct engine *g, int32_t req)
+{
+	return &g->requests[req];
+}
+
+const struct engine_stats *engine_stats(const struct engine *g)
+{
+	return &g->stats;
+}
+
+const struct engine_config *engine_config(const struct engine *g)
+{
+	return &g->cfg;
+}
+
+const int32_t *engine_ended(const struct engine *g, int32_t *n)
+{
+	*n = (int32_t)g->n_ended;
+	return g->ended_list;
+}
+
+const int32_t *engine_block_table(const struct engine *g, int32_t req, int32_t *n)
+{
+	if (g->slot_of[req] < 0) {
+		*n = 0;
+		return NULL;
+	}
+	const struct slot *s = &g->slots[g->slot_of[req]];
+	*n = s->n_blocks;
+	return s->blocks;
+}

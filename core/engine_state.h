@@ -1,0 +1,247 @@
+/* engine_state.h: what the engine's own files share; nobody else includes it (tests of invariants apart).
+ *
+ * A running request lives in a slot. Slots are on the running list (admission order) and on one of the lists
+ * prefilling, cohort or held. The cohort is advanced lazily: a member's `computed` and `outputs` are exact at tick
+ * `base_tick` and have grown by one with every tick since (cohort.h). In the flat mode (asynchronous scheduling, decision
+ * logs, tests) there are no ticks: every step walks its rows and the fields are always exact.
+ */
+#ifndef CORE_ENGINE_STATE_H
+#define CORE_ENGINE_STATE_H
+
+#include "core/cohort.h"
+#include "core/content.h"
+#include "core/engine.h"
+#include "core/err.h"
+#include "core/kv_contig.h"
+#include "core/kv_pool.h"
+#include "core/policy.h"
+#include "core/queue.h"
+#include "core/rng.h"
+#include "core/source.h"
+
+enum slot_part { PART_FREE = 0, PART_PREFILL, PART_COHORT, PART_HELD };
+
+struct slot {
+	int32_t req;      /* index into the workload */
+	int32_t prompt;   /* tokens */
+	int32_t bound;    /* outputs at which it ends: the trace's length and every limit */
+	int32_t max_out;  /* the same without the trace's secret: what policies may know */
+	int32_t computed; /* tokens whose KV is there or being written by steps in flight */
+	int32_t outputs;  /* tokens produced or being produced by steps in flight */
+	int32_t emitted;  /* tokens that have come out; flat mode and prefilling only */
+	int32_t pad;      /* padding before its prompt, part of its context */
+	int32_t peak;     /* most tokens computed before a preemption: below it, work is recomputation */
+	int64_t order;    /* admission number */
+	int64_t base_tick;
+
+	int32_t run_next, run_prev;   /* running list; run_next also chains free slots */
+	int32_t part_next, part_prev; /* list of its part */
+	int32_t bucket_next, bucket_prev;
+	int32_t bucket; /* -1: never needs a block (contiguous) */
+	uint8_t part;   /* enum slot_part */
+	bool fresh;     /* its last token came at last_ns, not with the cohort's last tick */
+	int64_t last_ns;
+
+	int64_t sched_step; /* step it is scheduled in, -1 */
+	int32_t sched_row;  /* its row there */
+	uint32_t epoch;     /* grows when the slot is emptied: rows in flight of an earlier tenant are void */
+
+	int32_t *blocks; /* [n_blocks] its block table */
+	int32_t n_blocks;
+	int64_t cap_blocks;
+
+	struct content_walk content; /* prefix caching: identities of its pages, known_pages of them so far */
+	int32_t known_pages;
+};
+
+/* One scheduled piece of work. */
+struct row {
+	int32_t slot; /* -1: refunded (preempted in the step that scheduled it) */
+	uint32_t epoch;
+	int32_t tokens;
+	int32_t chunk;  /* its index in chunks; -1 = a decode */
+	bool completes; /* after it every token of the request is computed */
+	bool samples;   /* a token comes out */
+};
+
+struct pending_page { /* hit_visible = commit: remembered at the step's end */
+	int32_t block, slot;
+	uint32_t epoch;
+	uint64_t key;
+};
+
+/* What memory held while a step ran. */
+struct snapshot {
+	int32_t used, cached; /* blocks */
+	int32_t waiting;
+	int64_t tokens;   /* slots that hold a token's KV, shared ones once */
+	int64_t reserved; /* slots reserved for tokens still to come */
+	int64_t external; /* free slots in holes too small for the head of the queue */
+};
+
+struct step {
+	struct batch batch;
+	int64_t now_ns;
+	int64_t number;
+	struct row *rows;
+	int64_t n_rows, cap_rows;
+	struct chunk *chunks;
+	int64_t cap_chunks;
+	struct pending_page *pages;
+	int64_t n_pages, cap_pages;
+	bool uniform;        /* the whole cohort ran, as one */
+	int32_t cohort_rows; /* cohort members scheduled one by one */
+	int32_t acts;        /* successful actions other than plan_decodes */
+	int32_t preempted;
+	int32_t joined;   /* requests that joined the cohort with this step */
+	bool was_empty;   /* the cohort was, before they did */
+	bool refunded;    /* some rows are void */
+	struct snapshot mem;
+};
+
+/* Memory, summed over the running requests; updated where it changes, weighted by time at each step's end. */
+struct holdings {
+	int64_t resident; /* computed + padding */
+	int64_t pad;      /* padding alone */
+	int64_t final_kv; /* tokens whose KV they will have written in the end */
+};
+
+struct engine {
+	struct engine_config cfg;
+	const struct workload *w;
+	struct request *requests;
+	struct source *src;
+	struct policy *policy;
+	struct recorder rec;
+	struct err fault; /* what a policy did wrong, or memory that ran out within an action */
+
+	bool flat;       /* no lazy cohort */
+	bool contiguous; /* memory manager */
+	bool in_finish;  /* on_finish is running: plan_hold allowed */
+	bool planning;
+	bool contig_misfit; /* the head found only holes too small in this step */
+	bool budget_capped; /* max_model_len was lowered to what a step's budget can compute whole */
+
+	struct slot *slots;
+	int32_t n_slots, free_slot, n_running;
+	int32_t *slot_of; /* [w->n], -1 */
+	struct slot_list running, prefilling, held;
+	struct cohort cohort;
+	int64_t held_ctx;   /* sum of the held rows' contexts, which go on growing */
+	int64_t held_ticks; /* steps they have gone on for; a held slot's base_tick is on this scale */
+	int64_t next_order;
+
+	struct wait_queue waiting;
+	int64_t *preempted_at; /* [w->n] and */
+	int32_t *peak;         /* [w->n]: made at the first preemption */
+
+	struct kv_pool pool;
+	struct kv_contig contig;
+	struct holdings hold;
+
+	/* The last prefix lookup, reused while it cannot have changed: a blocked head is asked about at every step. */
+	struct {
+		int32_t req; /* -1 = none */
+		int32_t pages, unreferenced;
+		uint64_t changes;
+		/* The last request turned away for want of memory, and the free blocks it would have taken; no fewer will do
+		 * until the pool's growth changes. */
+		int32_t blocked_req, blocked_need, blocked_tokens, blocked_reserve;
+		bool blocked_whole;
+		uint64_t blocked_growth;
+	} hit;
+	int32_t *hit_blocks;
+	int64_t cap_hit_blocks;
+
+	struct step steps[2];
+	int64_t begun, ended; /* steps */
+	int64_t event_step;   /* the step that events belong to now */
+	int64_t now_ns;
+	int64_t budget;
+	int64_t wake_ns;
+	struct rng rng;
+
+	int32_t *ended_list; /* requests ended in this call */
+	int64_t n_ended, cap_ended;
+	int32_t *finished; /* slots that end with this step */
+	int64_t n_finished, cap_finished;
+
+	struct engine_stats stats;
+};
+
+/* The step being planned. */
+static inline struct step *engine_step(struct engine *g)
+{
+	return &g->steps[g->begun & 1];
+}
+
+static inline int32_t slot_computed(const struct engine *g, const struct slot *s)
+{
+	return s->part == PART_COHORT && !g->flat ? s->computed + (int32_t)(g->cohort.tick - s->base_tick) : s->computed;
+}
+
+static inline int32_t slot_outputs(const struct engine *g, const struct slot *s)
+{
+	return s->part == PART_COHORT && !g->flat ? s->outputs + (int32_t)(g->cohort.tick - s->base_tick) : s->outputs;
+}
+
+static inline void engine_event(struct engine *g, enum event_kind kind, int64_t at_ns, int32_t req, int64_t a, int64_t b)
+{
+	if (!g->rec.event)
+		return;
+	struct event ev = {.kind = kind, .step = g->event_step, .at_ns = at_ns, .req = req, .a = a, .b = b};
+	g->rec.event(g->rec.ctx, &ev);
+}
+
+static inline struct engine *plan_engine(const struct plan *p)
+{
+	return (struct engine *)(uintptr_t)p;
+}
+
+static inline struct plan *engine_plan(struct engine *g)
+{
+	return (struct plan *)g;
+}
+
+/* slots.c: lists and places of running requests */
+int slots_init(struct engine *g, struct err *e);
+void slots_free(struct engine *g);
+int32_t slot_take(struct engine *g, int32_t req); /* -1: out of memory, in g->fault */
+void slot_give(struct engine *g, int32_t slot);   /* off every list; its memory is released before */
+void slot_list_add(struct engine *g, struct slot_list *l, int32_t slot); /* by admission order */
+void slot_list_drop(struct engine *g, struct slot_list *l, int32_t slot);
+
+/* memory.c: a slot's KV memory, whichever manager holds it */
+int memory_init(struct engine *g, struct err *e);
+void memory_free(struct engine *g);
+int memory_append(struct engine *g, struct slot *s, int32_t n); /* n more blocks; the caller checked they are free */
+int memory_share(struct engine *g, struct slot *s, const int32_t *blocks, int32_t n);
+void memory_release(struct engine *g, struct slot *s);
+int32_t memory_used(const struct engine *g);
+int32_t memory_free_blocks(const struct engine *g);
+/* Blocks it lacks to hold `tokens` more. */
+int32_t memory_lacks(const struct engine *g, const struct slot *s, int32_t tokens);
+/* Remembers the content of its pages that are full once `computed` tokens are there; at the step's end if only
+ * committed content is visible. */
+int memory_remember(struct engine *g, struct slot *s, int32_t computed, struct step *st);
+void memory_commit(struct engine *g, struct step *st);
+/* Pages of a waiting request that are cached now, into g->hit and g->hit_blocks. */
+int memory_look_up(struct engine *g, int32_t req);
+
+/* plan_close.c: turns what was planned into a batch */
+int plan_close(struct engine *g, struct step *st, struct err *e);
+void plan_snapshot(const struct engine *g, struct step *st);
+
+/* emit.c: what a finished step means for each request */
+int emit_step(struct engine *g, struct step *st, const struct step_result *res, struct err *e);
+int engine_note_ended(struct engine *g, int32_t req, int64_t now_ns, struct err *e);
+
+/* actions.c */
+void slot_leave(struct engine *g, struct slot *s); /* off its part's list and sums; fields made exact */
+void slot_drop(struct engine *g, struct slot *s);  /* the same, its memory released and its place given back */
+int32_t slot_emitted(const struct engine *g, const struct slot *s); /* tokens that have come out */
+
+/* invariants.c: every book against every other; ERR_INVARIANT says which disagree */
+int engine_check(struct engine *g, struct err *e);
+
+#endif

@@ -1,0 +1,158 @@
+/* A slot's KV memory, whichever manager holds it: blocks on demand, or one contiguous reservation whose block table is
+ * a run of consecutive ids. */
+#include "core/engine_state.h"
+#include "core/mem.h"
+
+int memory_init(struct engine *g, struct err *e)
+{
+	g->hit.req = g->hit.blocked_req = -1;
+	if (g->cfg.kv_off)
+		return ERR_NONE;
+	if (g->contiguous)
+		return kv_contig_init(&g->contig, g->cfg.num_blocks, e);
+	return kv_pool_init(&g->pool, g->cfg.num_blocks, g->cfg.block_size, g->cfg.prefix_caching, e);
+}
+
+void memory_free(struct engine *g)
+{
+	kv_pool_free(&g->pool);
+	kv_contig_free(&g->contig);
+	mem_free(g->hit_blocks);
+}
+
+int32_t memory_free_blocks(const struct engine *g)
+{
+	return g->contiguous ? g->contig.n_free : g->pool.n_free;
+}
+
+int32_t memory_used(const struct engine *g)
+{
+	return g->contiguous ? g->contig.num_blocks - g->contig.n_free : g->pool.num_blocks - g->pool.n_free;
+}
+
+static int table_room(struct engine *g, struct slot *s, int32_t n)
+{
+	if (mem_grow((void **)&s->blocks, &s->cap_blocks, s->n_blocks + n, sizeof *s->blocks))
+		return err_no_memory(&g->fault, "a block table");
+	return ERR_NONE;
+}
+
+static void tell_blocks(struct engine *g, const struct slot *s, int32_t from)
+{
+	if (g->rec.event)
+		for (int32_t i = from; i < s->n_blocks; i++)
+			engine_event(g, EVENT_BLOCK, g->now_ns, s->req, i, s->blocks[i]);
+}
+
+int memory_append(struct engine *g, struct slot *s, int32_t n)
+{
+	if (table_room(g, s, n))
+		return ERR_MEMORY;
+	int32_t from = s->n_blocks;
+	if (g->contiguous) {
+		int32_t start = kv_contig_take(&g->contig, n);
+		for (int32_t i = 0; i < n; i++)
+			s->blocks[from + i] = start + i;
+	} else {
+		kv_alloc(&g->pool, n, s->blocks + from);
+	}
+	s->n_blocks += n;
+	tell_blocks(g, s, from);
+	return ERR_NONE;
+}
+
+int memory_share(struct engine *g, struct slot *s, const int32_t *blocks, int32_t n)
+{
+	if (table_room(g, s, n))
+		return ERR_MEMORY;
+	for (int32_t i = 0; i < n; i++) {
+		kv_share(&g->pool, blocks[i]);
+		s->blocks[s->n_blocks++] = blocks[i];
+	}
+	tell_blocks(g, s, s->n_blocks - n);
+	return ERR_NONE;
+}
+
+void memory_release(struct engine *g, struct slot *s)
+{
+	if (g->contiguous && s->n_blocks)
+		/* A give that finds no memory for one more hole is the one failure here; the run ends with it. */
+		kv_contig_give(&g->contig, s->blocks[0], s->n_blocks, &g->fault);
+	else if (s->n_blocks)
+		kv_release(&g->pool, s->blocks, s->n_blocks);
+	s->n_blocks = 0;
+}
+
+int32_t memory_lacks(const struct engine *g, const struct slot *s, int32_t tokens)
+{
+	if (g->cfg.kv_off || g->contiguous)
+		return 0;
+	int32_t want = kv_blocks_for((int64_t)slot_computed(g, s) + s->pad + tokens, g->cfg.block_size);
+	return want > s->n_blocks ? want - s->n_blocks : 0;
+}
+
+/* --- prefix caching --------------------------------------------------------------------------------------------- */
+
+static int remember_later(struct engine *g, struct step *st, struct slot *s, int32_t block, uint64_t key)
+{
+	if (mem_grow((void **)&st->pages, &st->cap_pages, st->n_pages + 1, sizeof *st->pages))
+		return err_no_memory(&g->fault, "pages to remember");
+	st->pages[st->n_pages++] = (struct pending_page){block, (int32_t)(s - g->slots), s->epoch, key};
+	return ERR_NONE;
+}
+
+int memory_remember(struct engine *g, struct slot *s, int32_t computed, struct step *st)
+{
+	int32_t full = computed / g->cfg.block_size;
+	while (s->known_pages < full) {
+		uint64_t key = content_next(&s->content);
+		int32_t block = s->blocks[s->known_pages++];
+		if (g->cfg.hit_visible == HIT_VISIBLE_ALLOC)
+			kv_remember(&g->pool, block, key);
+		else if (remember_later(g, st, s, block, key))
+			return ERR_MEMORY;
+	}
+	return ERR_NONE;
+}
+
+void memory_commit(struct engine *g, struct step *st)
+{
+	for (int64_t i = 0; i < st->n_pages; i++) {
+		const struct pending_page *p = &st->pages[i];
+		/* Preempted meanwhile: what it would have written is nobody's. */
+		if (g->slots[p->slot].epoch == p->epoch)
+			kv_remember(&g->pool, p->block, p->key);
+	}
+	st->n_pages = 0;
+}
+
+static int look_up_pages(struct engine *g, int32_t req, int32_t limit)
+{
+	struct content_walk walk;
+	content_begin(&walk, g->w, req, g->cfg.block_size);
+	for (int32_t i = 0; i < limit; i++) {
+		int32_t block = kv_lookup(&g->pool, content_next(&walk));
+		if (block == KV_NO_BLOCK)
+			break;
+		if (mem_grow((void **)&g->hit_blocks, &g->cap_hit_blocks, i + 1, sizeof *g->hit_blocks))
+			return err_no_memory(&g->fault, "prefix hits");
+		g->hit_blocks[g->hit.pages++] = block;
+		g->hit.unreferenced += g->pool.ref[block] == 0;
+	}
+	return ERR_NONE;
+}
+
+int memory_look_up(struct engine *g, int32_t req)
+{
+	if (g->hit.req == req && g->hit.changes == g->pool.changes)
+		return ERR_NONE;
+	g->hit.req = -1;
+	g->hit.pages = g->hit.unreferenced = 0;
+	/* The last token is always computed: something has to be sampled from. */
+	int64_t tokens = (int64_t)g->w->specs[req].prompt_tokens + g->requests[req].outputs;
+	if (look_up_pages(g, req, (int32_t)((tokens - 1) / g->cfg.block_size)))
+		return ERR_MEMORY;
+	g->hit.req = req;
+	g->hit.changes = g->pool.changes;
+	return ERR_NONE;
+}

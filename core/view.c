@@ -1,0 +1,217 @@
+/* What a policy sees. */
+#include <stddef.h>
+
+#include "core/engine_state.h"
+
+static const struct slot *slot_at(const struct engine *g, int32_t req)
+{
+	return g->slot_of[req] < 0 ? NULL : &g->slots[g->slot_of[req]];
+}
+
+static int32_t req_at(const struct engine *g, int32_t slot)
+{
+	return slot < 0 ? -1 : g->slots[slot].req;
+}
+
+int64_t view_now_ns(const struct plan *p)
+{
+	return plan_engine(p)->now_ns;
+}
+
+int64_t view_step(const struct plan *p)
+{
+	return plan_engine(p)->begun;
+}
+
+int64_t view_budget_left(const struct plan *p)
+{
+	return plan_engine(p)->budget;
+}
+
+int32_t view_places_left(const struct plan *p)
+{
+	return plan_engine(p)->cfg.max_num_seqs - plan_engine(p)->n_running;
+}
+
+int32_t view_free_blocks(const struct plan *p)
+{
+	return memory_free_blocks(plan_engine(p));
+}
+
+int32_t view_total_blocks(const struct plan *p)
+{
+	return plan_engine(p)->cfg.num_blocks;
+}
+
+int32_t view_block_size(const struct plan *p)
+{
+	return plan_engine(p)->cfg.block_size;
+}
+
+int32_t view_max_model_len(const struct plan *p)
+{
+	return plan_engine(p)->cfg.max_model_len;
+}
+
+int32_t view_max_num_seqs(const struct plan *p)
+{
+	return plan_engine(p)->cfg.max_num_seqs;
+}
+
+int32_t view_running(const struct plan *p)
+{
+	return plan_engine(p)->n_running;
+}
+
+int32_t view_decoding(const struct plan *p)
+{
+	return plan_engine(p)->cohort.list.n;
+}
+
+int32_t view_held(const struct plan *p)
+{
+	return plan_engine(p)->held.n;
+}
+
+int32_t view_waiting(const struct plan *p)
+{
+	return plan_engine(p)->waiting.count;
+}
+
+int64_t view_decode_ctx(const struct plan *p)
+{
+	return plan_engine(p)->cohort.ctx;
+}
+
+bool view_planned_any(const struct plan *p)
+{
+	const struct step *st = engine_step(plan_engine(p));
+	return st->batch.n_chunks > 0 || st->cohort_rows > 0 || (st->uniform && plan_engine(p)->cohort.list.n > 0);
+}
+
+uint64_t view_random(struct plan *p)
+{
+	return rng_next(&plan_engine(p)->rng);
+}
+
+/* --- iterators -------------------------------------------------------------------------------------------------- */
+
+int32_t view_running_first(const struct plan *p)
+{
+	return req_at(plan_engine(p), plan_engine(p)->running.head);
+}
+
+int32_t view_running_last(const struct plan *p)
+{
+	return req_at(plan_engine(p), plan_engine(p)->running.tail);
+}
+
+int32_t view_running_next(const struct plan *p, int32_t req)
+{
+	const struct slot *s = slot_at(plan_engine(p), req);
+	return s ? req_at(plan_engine(p), s->run_next) : -1;
+}
+
+int32_t view_running_prev(const struct plan *p, int32_t req)
+{
+	const struct slot *s = slot_at(plan_engine(p), req);
+	return s ? req_at(plan_engine(p), s->run_prev) : -1;
+}
+
+int32_t view_prefilling_first(const struct plan *p)
+{
+	return req_at(plan_engine(p), plan_engine(p)->prefilling.head);
+}
+
+int32_t view_prefilling_next(const struct plan *p, int32_t req)
+{
+	const struct slot *s = slot_at(plan_engine(p), req);
+	return s && s->part == PART_PREFILL ? req_at(plan_engine(p), s->part_next) : -1;
+}
+
+int32_t view_waiting_first(const struct plan *p)
+{
+	return queue_first(&plan_engine(p)->waiting);
+}
+
+int32_t view_waiting_next(const struct plan *p, int32_t req)
+{
+	const struct engine *g = plan_engine(p);
+	enum request_state state = g->requests[req].state;
+	return state == REQUEST_WAITING || state == REQUEST_PREEMPTED ? queue_next(&g->waiting, req) : -1;
+}
+
+bool view_decodes_lead(const struct plan *p)
+{
+	const struct engine *g = plan_engine(p);
+	return !g->cohort.list.n || !g->prefilling.n ||
+	       g->slots[g->cohort.list.tail].order < g->slots[g->prefilling.head].order;
+}
+
+/* --- one request ------------------------------------------------------------------------------------------------ */
+
+int64_t view_arrival_ns(const struct plan *p, int32_t req)
+{
+	return plan_engine(p)->requests[req].arrival_ns;
+}
+
+int32_t view_prompt(const struct plan *p, int32_t req)
+{
+	return plan_engine(p)->w->specs[req].prompt_tokens;
+}
+
+int32_t view_outputs(const struct plan *p, int32_t req)
+{
+	const struct slot *s = slot_at(plan_engine(p), req);
+	return s ? slot_outputs(plan_engine(p), s) : plan_engine(p)->requests[req].outputs;
+}
+
+int32_t view_tokens(const struct plan *p, int32_t req)
+{
+	return view_prompt(p, req) + view_outputs(p, req);
+}
+
+int32_t view_computed(const struct plan *p, int32_t req)
+{
+	const struct slot *s = slot_at(plan_engine(p), req);
+	return s ? slot_computed(plan_engine(p), s) : 0;
+}
+
+int32_t view_need(const struct plan *p, int32_t req)
+{
+	const struct engine *g = plan_engine(p);
+	const struct slot *s = slot_at(g, req);
+	if (!s)
+		return view_tokens(p, req);
+	if (s->part == PART_HELD)
+		return 0;
+	int32_t outputs = slot_outputs(g, s);
+	/* Known to reach its last token with a step in flight: nothing more to compute. */
+	if (g->flat && outputs >= s->max_out && outputs > s->emitted)
+		return 0;
+	int32_t need = s->prompt + outputs - slot_computed(g, s);
+	return need > 0 ? need : 0;
+}
+
+int32_t view_priority(const struct plan *p, int32_t req)
+{
+	return plan_engine(p)->w->specs[req].priority;
+}
+
+int32_t view_tenant(const struct plan *p, int32_t req)
+{
+	return plan_engine(p)->w->specs[req].tenant;
+}
+
+bool view_was_preempted(const struct plan *p, int32_t req)
+{
+	return plan_engine(p)->requests[req].preemptions > 0;
+}
+
+int32_t view_prefix_hit(struct plan *p, int32_t req)
+{
+	struct engine *g = plan_engine(p);
+	if (!g->cfg.prefix_caching || g->slot_of[req] >= 0 || memory_look_up(g, req))
+		return 0;
+	return g->hit.pages * g->cfg.block_size;
+}

@@ -1,0 +1,126 @@
+#include "sim/backend.h"
+
+#include <string.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+
+enum { REPEATS = 4096 };
+
+struct flight {
+	struct batch batch;
+	int64_t submitted_ns;
+};
+
+struct sim {
+	const struct cost *cost;
+	int64_t now_ns;
+	int64_t device_free_ns; /* when the device has done what was submitted before */
+	struct flight flights[2];
+	int64_t submitted, waited;
+	int64_t *end_ns; /* [REPEATS] */
+};
+
+static int sim_init(void *self, const struct engine *engine, struct err *e)
+{
+	(void)self, (void)engine, (void)e;
+	return ERR_NONE;
+}
+
+static int64_t sim_now(void *self)
+{
+	return ((struct sim *)self)->now_ns;
+}
+
+static int sim_wait_until(void *self, int64_t t_ns, struct err *e)
+{
+	struct sim *s = self;
+	(void)e;
+	if (t_ns > s->now_ns)
+		s->now_ns = t_ns;
+	return ERR_NONE;
+}
+
+static int sim_submit(void *self, const struct batch *b, struct err *e)
+{
+	struct sim *s = self;
+	(void)e;
+	s->flights[s->submitted++ & 1] = (struct flight){*b, s->now_ns};
+	return ERR_NONE;
+}
+
+/* One batch after the other, each beginning where the last one ended: the host's part, then the device's. */
+static int64_t run_repeats(struct sim *s, struct batch *b, int64_t t, struct cost_time *last)
+{
+	int64_t n = 0, most = b->repeat < REPEATS ? b->repeat : REPEATS;
+	do {
+		cost_step(s->cost, b, last);
+		t += last->host_ns + last->device_ns;
+		s->end_ns[n++] = t;
+		b->decode_ctx += b->decodes;
+		b->decode_ctx_window += b->window_growing;
+	} while (n < most && t < b->until_ns);
+	return n;
+}
+
+/* With a second batch in flight the host works ahead: a step starts on the device as soon as both its host part is done
+ * and the device is free. Alone, host and device follow each other, which is the same rule. */
+static int sim_wait(void *self, struct step_result *out, struct err *e)
+{
+	struct sim *s = self;
+	struct flight *f = &s->flights[s->waited++ & 1];
+	struct cost_time cost;
+	(void)e;
+	int64_t n = 1, start = f->submitted_ns;
+	if (s->device_free_ns > f->submitted_ns) {
+		cost_step(s->cost, &f->batch, &cost);
+		int64_t ready = f->submitted_ns + cost.host_ns;
+		start = s->device_free_ns;
+		s->end_ns[0] = (ready > start ? ready : start) + cost.device_ns;
+	} else {
+		n = run_repeats(s, &f->batch, start, &cost);
+	}
+	s->now_ns = s->device_free_ns = s->end_ns[n - 1];
+	*out = (struct step_result){.steps = n,
+				    .end_ns = s->end_ns,
+				    .start_ns = start,
+				    .host_ns = cost.host_ns,
+				    .outside = cost.outside};
+	return ERR_NONE;
+}
+
+static void sim_close(void *self)
+{
+	struct sim *s = self;
+	mem_free(s->end_ns);
+	mem_free(s);
+}
+
+static const struct backend_ops sim_ops = {.name = "sim",
+					   .init = sim_init,
+					   .now = sim_now,
+					   .wait_until = sim_wait_until,
+					   .submit = sim_submit,
+					   .wait = sim_wait,
+					   .close = sim_close};
+
+int sim_backend_create(struct backend *out, const struct cost *cost, struct err *e)
+{
+	struct sim *s = mem_zalloc(1, sizeof *s);
+	if (s)
+		s->end_ns = mem_alloc(REPEATS * sizeof *s->end_ns);
+	if (!s || !s->end_ns) {
+		mem_free(s);
+		return err_no_memory(e, "the simulator");
+	}
+	s->cost = cost;
+	*out = (struct backend){&sim_ops, s};
+	return ERR_NONE;
+}
+
+void sim_backend_free(struct backend *b)
+{
+	if (b->ops)
+		b->ops->close(b->self);
+	b->ops = NULL;
+}

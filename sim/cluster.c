@@ -1,0 +1,242 @@
+#include "sim/cluster.h"
+
+#include <string.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+
+struct member_state {
+	struct step_result res; /* of the step whose end is the member's next event */
+	int64_t end_ns;         /* INT64_MAX: no step is running */
+	int64_t wake_ns;        /* idle: when it wants another round; INT64_MAX: when something comes */
+	int64_t in_flight;
+	bool ready; /* to begin a round now */
+};
+
+struct cluster {
+	struct cluster_member *members;
+	struct member_state *states; /* [n] */
+	int32_t *heap;               /* [n_heap] members with a step running, by (end, number) */
+	int32_t n, n_heap;
+	struct source *source;
+	cluster_route route;
+	void *ctx;
+	int64_t ended, told;
+	bool dependent; /* what ends may cause arrivals before the next known one */
+};
+
+static bool earlier(const struct cluster *c, int32_t a, int32_t b)
+{
+	int64_t x = c->states[a].end_ns, y = c->states[b].end_ns;
+	return x != y ? x < y : a < b;
+}
+
+static void heap_push(struct cluster *c, int32_t m)
+{
+	int32_t k = c->n_heap++;
+	for (; k > 0 && earlier(c, m, c->heap[(k - 1) / 2]); k = (k - 1) / 2)
+		c->heap[k] = c->heap[(k - 1) / 2];
+	c->heap[k] = m;
+}
+
+static int32_t heap_pop(struct cluster *c)
+{
+	int32_t top = c->heap[0], last = c->heap[--c->n_heap];
+	int32_t k = 0;
+	for (int32_t child; (child = 2 * k + 1) < c->n_heap; k = child) {
+		if (child + 1 < c->n_heap && earlier(c, c->heap[child + 1], c->heap[child]))
+			child++;
+		if (!earlier(c, c->heap[child], last))
+			break;
+		c->heap[k] = c->heap[child];
+	}
+	c->heap[k] = last;
+	return top;
+}
+
+/* Tells the common source which requests ended in the engine's last call. */
+static int forward_ended(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
+{
+	int32_t n;
+	const int32_t *ended = engine_ended(c->members[m].engine, &n);
+	c->ended += n;
+	for (int32_t i = 0; i < n; i++) {
+		const struct engine *g = c->members[m].engine;
+		if (source_ended(c->source, ended[i], now_ns, engine_request(g, ended[i])->state == REQUEST_FINISHED, e))
+			return ERR_MEMORY;
+	}
+	return ERR_NONE;
+}
+
+static int submit(struct cluster *c, int32_t m, const struct batch *batch, struct err *e)
+{
+	struct backend *b = c->members[m].backend;
+	struct batch mine = *batch;
+	int64_t next = source_next_ns(c->source);
+	if (mine.until_ns > next)
+		mine.until_ns = next;
+	if (c->dependent || next == INT64_MAX)
+		mine.repeat = 1;
+	c->states[m].in_flight++;
+	return b->ops->submit(b->self, &mine, e);
+}
+
+/* Rounds of one member at now_ns until a step's end has to be waited for, or it is idle. */
+static int go(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
+{
+	struct member_state *s = &c->states[m];
+	struct engine *g = c->members[m].engine;
+	struct backend *b = c->members[m].backend;
+	bool async = engine_config(g)->async_scheduling;
+	for (;;) {
+		enum engine_next next;
+		const struct batch *batch;
+		int64_t until = INT64_MAX;
+		int code = b->ops->wait_until(b->self, now_ns, e);
+		if (!code)
+			code = engine_begin(g, now_ns, &next, &batch, &until, e);
+		if (!code)
+			code = forward_ended(c, m, now_ns, e);
+		if (!code && next == ENGINE_BATCH)
+			code = submit(c, m, batch, e);
+		if (code)
+			return code;
+		if (next == ENGINE_BATCH && async && s->in_flight < 2)
+			continue;
+		s->wake_ns = next == ENGINE_IDLE ? until : INT64_MAX;
+		if (!s->in_flight)
+			return ERR_NONE;
+		code = b->ops->wait(b->self, &s->res, e);
+		s->end_ns = code ? INT64_MAX : s->res.end_ns[s->res.steps - 1];
+		if (!code)
+			heap_push(c, m);
+		return code;
+	}
+}
+
+static int end_steps(struct cluster *c, int64_t now_ns, struct err *e)
+{
+	while (c->n_heap && c->states[c->heap[0]].end_ns == now_ns) {
+		int32_t m = heap_pop(c);
+		struct member_state *s = &c->states[m];
+		s->end_ns = INT64_MAX;
+		s->in_flight--;
+		s->ready = true;
+		int code = engine_end(c->members[m].engine, &s->res, e);
+		if (!code)
+			code = forward_ended(c, m, now_ns, e);
+		if (code)
+			return code;
+	}
+	return ERR_NONE;
+}
+
+static int route_arrivals(struct cluster *c, int64_t now_ns, struct err *e)
+{
+	int64_t arrival_ns;
+	int32_t req;
+	while ((req = source_pop(c->source, now_ns, &arrival_ns)) >= 0) {
+		int32_t m = c->route(c->ctx, req, now_ns);
+		if (m < 0 || m >= c->n)
+			return err_set(e, ERR_INPUT, "the router chose replica %d of %d", m, c->n);
+		if (source_push(c->members[m].inbox, req, arrival_ns, e))
+			return ERR_MEMORY;
+		c->states[m].ready |= c->states[m].end_ns == INT64_MAX;
+	}
+	while ((req = source_pop_orphan(c->source)) >= 0) {
+		if (source_push_orphan(c->members[0].inbox, req, e))
+			return ERR_MEMORY;
+		c->states[0].ready |= c->states[0].end_ns == INT64_MAX;
+	}
+	if (source_done(c->source))
+		for (int32_t m = 0; m < c->n; m++)
+			source_close(c->members[m].inbox);
+	return ERR_NONE;
+}
+
+static int64_t next_event(const struct cluster *c)
+{
+	int64_t t = source_next_ns(c->source);
+	if (c->n_heap && c->states[c->heap[0]].end_ns < t)
+		t = c->states[c->heap[0]].end_ns;
+	for (int32_t m = 0; m < c->n; m++)
+		if (c->states[m].end_ns == INT64_MAX && c->states[m].wake_ns < t)
+			t = c->states[m].wake_ns;
+	return t;
+}
+
+/* Members with something to do at now_ns, in number order; true in *again when one of them made work for another. */
+static int go_all(struct cluster *c, int64_t now_ns, bool *again, struct err *e)
+{
+	*again = false;
+	for (int32_t m = 0; m < c->n; m++) {
+		struct member_state *s = &c->states[m];
+		if (!s->ready && (s->end_ns != INT64_MAX || s->wake_ns > now_ns))
+			continue;
+		s->ready = false;
+		int code = go(c, m, now_ns, e);
+		if (code)
+			return code;
+		/* A rejection may have released or orphaned others: they arrive at this very moment. */
+		*again |= source_next_ns(c->source) <= now_ns;
+	}
+	return ERR_NONE;
+}
+
+static int run_event(struct cluster *c, int64_t now_ns, struct err *e)
+{
+	bool again;
+	int code = end_steps(c, now_ns, e);
+	do {
+		if (!code)
+			code = route_arrivals(c, now_ns, e);
+		if (!code)
+			code = go_all(c, now_ns, &again, e);
+	} while (!code && again);
+	return code;
+}
+
+static int start(struct cluster *c, struct err *e)
+{
+	int code = ERR_NONE;
+	for (int32_t m = 0; m < c->n && !code; m++) {
+		c->states[m].end_ns = c->states[m].wake_ns = INT64_MAX;
+		struct backend *b = c->members[m].backend;
+		code = b->ops->init(b->self, c->members[m].engine, e);
+	}
+	return code;
+}
+
+static int loop(struct cluster *c, const struct run_hooks *hooks, int64_t total, struct err *e)
+{
+	int code = start(c, e);
+	while (!code) {
+		if (hooks && hooks->stop && *hooks->stop)
+			return err_set(e, ERR_INTERRUPTED, "interrupted");
+		int64_t now_ns = next_event(c);
+		if (now_ns == INT64_MAX)
+			break;
+		code = run_event(c, now_ns, e);
+		if (hooks && hooks->progress && c->ended - c->told >= 1024) {
+			c->told = c->ended;
+			hooks->progress(hooks->ctx, c->ended, total);
+		}
+	}
+	return code;
+}
+
+int cluster_run(struct cluster_member *members, int32_t n, struct source *source, cluster_route route, void *ctx,
+		const struct run_hooks *hooks, struct err *e)
+{
+	struct cluster c = {.members = members, .n = n, .source = source, .route = route, .ctx = ctx};
+	c.states = mem_zalloc((size_t)n, sizeof *c.states);
+	c.heap = mem_alloc((size_t)n * sizeof *c.heap);
+	int code = c.states && c.heap ? ERR_NONE : err_no_memory(e, "replicas");
+	const struct workload *w = engine_workload(members[0].engine);
+	c.dependent = w->child_at != NULL;
+	if (!code)
+		code = loop(&c, hooks, w->n, e);
+	mem_free(c.states);
+	mem_free(c.heap);
+	return code;
+}
