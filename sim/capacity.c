@@ -107,9 +107,7 @@ int capacity_compute(struct capacity *out, const struct model *m, const struct d
 	}
 	c.kv_bytes = c.budget_bytes - c.weight_bytes - c.activation_bytes - c.buffer_bytes - c.context_bytes;
 	int64_t block_bytes = c.kv_bytes_per_token * c.block_size;
-	if (c.kv_bytes < block_bytes)
-		return nothing_left(&c, m, d, e);
-	int64_t blocks = c.kv_bytes / block_bytes;
+	int64_t blocks = c.kv_bytes > 0 ? c.kv_bytes / block_bytes : 0;
 	c.num_blocks = blocks < INT32_MAX ? (int32_t)blocks : INT32_MAX;
 	c.tokens = (int64_t)c.num_blocks * c.block_size;
 	*out = c;
@@ -122,11 +120,13 @@ int capacity_blocks(const struct model *m, const struct device *d, const struct 
 	struct capacity c;
 	int rc = capacity_compute(&c, m, d, o, e);
 	*num_blocks = c.num_blocks;
-	return rc;
+	return rc || c.num_blocks > 0 ? rc : nothing_left(&c, m, d, e);
 }
 
 int64_t capacity_sessions(const struct capacity *c, const struct capacity_options *o, int64_t tokens)
 {
+	if (c->kv_bytes <= 0)
+		return 0;
 	if (tokens < 1)
 		tokens = 1;
 	if (o->assume_session_bytes)

@@ -43,11 +43,12 @@ struct capacity {
 	struct weight_format weights; /* resolved */
 };
 
-/* ERR_INPUT when the weights do not fit or no block does; the text has the figures. */
+/* ERR_INPUT for options that cannot be. When no block fits, all is filled in all the same: num_blocks = 0, and kv_bytes
+ * may be negative. */
 int capacity_compute(struct capacity *out, const struct model *m, const struct device *d,
 		     const struct capacity_options *o, struct err *e);
 
-/* KV blocks of a run: capacity_compute's num_blocks. */
+/* KV blocks of a run: capacity_compute's num_blocks. ERR_INPUT when none fits; the text has the figures. */
 int capacity_blocks(const struct model *m, const struct device *d, const struct capacity_options *o,
 		    int32_t *num_blocks, struct err *e);
 
