@@ -64,8 +64,8 @@ const struct command cmd_replay = {
 		    "# twice the traffic, with objectives, for a script\n"
 		    "lockstep replay --model llama-3.1-8b --device h100-sxm --replay-speedup 2 \\\n"
 		    "    --goodput ttft:500 tpot:50 --json trace.csv\n"
-		    "# Orca's policy without blocks on demand, 1,000 Poisson arrivals at 8/s\n"
-		    "lockstep replay --policy continuous:paged=off --model llama-3.1-8b --device a100-80g \\\n"
+		    "# Orca's policy with blocks on demand, 1,000 Poisson arrivals at 8/s\n"
+		    "lockstep replay --policy continuous:paged=on --model llama-3.1-8b --device a100-80g \\\n"
 		    "    --dataset-name random --num-prompts 1000 --request-rate 8\n",
 	.opts = opts,
 	.n_opts = sizeof opts / sizeof *opts,

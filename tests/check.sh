@@ -1,0 +1,100 @@
+#!/bin/bash
+# check.sh: everything `make check` runs, stage by stage. MAKE and CC come from the Makefile. Building without a warning
+# under each compiler, the layer check and the shell scripts' check count as one test each. The last line is
+# `N passed, N failed, N skipped`.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+make=${MAKE:-make}
+unset MAKEFLAGS MFLAGS MAKELEVEL
+jobs=$(nproc)
+totals=$(mktemp "${TMPDIR:-/tmp}/lockstep-check-XXXXXX")
+trap 'rm -f "$totals"' EXIT
+export TEST_TOTALS=$totals TEST_JOBS=$jobs
+began=$SECONDS
+
+stage() {
+	echo
+	echo "== $* ($((SECONDS - began)) s)"
+}
+
+# One command as one test.
+one() {
+	local what=$1 log
+	shift
+	log=$(mktemp)
+	if "$@" >"$log" 2>&1; then
+		echo "  $what: fine"
+		echo "1 0 0" >>"$totals"
+	else
+		echo "  $what: FAILED"
+		tail -n 60 "$log" | sed 's/^/    | /'
+		echo "0 1 0" >>"$totals"
+	fi
+	rm -f "$log"
+}
+
+build() {
+	"$make" --no-print-directory -k -j"$jobs" "$@"
+}
+
+# The programs of a kind in a build: programs DIR KIND.
+programs() {
+	local kind=$2 t
+	for t in tests/"$kind"/*.c; do
+		[ -e "$t" ] || continue
+		t=$(basename "$t" .c)
+		[ "$kind" = fuzz ] && [ "$t" = main ] && continue
+		if [ "$kind" = unit ]; then echo "$1/tests/$t"; else echo "$1/tests/$kind/$t"; fi
+	done
+}
+
+run() {
+	[ $# -eq 0 ] || tests/run.sh "$@"
+}
+
+stage "build: ${CC:-gcc}, and clang for its warnings"
+one "builds without a warning" build tests
+one "builds with clang without a warning" build CC=clang CFLAGS='-O1' all
+one "layers" "$make" --no-print-directory check-layers
+mapfile -t scripts < <(find tools tests .ci -name '*.sh' -o -path .ci/run)
+one "shell scripts" shellcheck "${scripts[@]}"
+
+stage "unit, golden and property tests"
+mapfile -t list < <(programs build unit; programs build golden; programs build prop)
+run "${list[@]}"
+
+stage "every allocation failed once"
+mapfile -t list < <(programs build failmem)
+run "${list[@]}"
+
+stage "the program, as a user types it"
+LOCKSTEP=$PWD/build/lockstep run tests/e2e/*.sh
+
+stage "address and undefined-behaviour sanitizers, invariants after every step"
+san=build/variant-debug-address-undefined
+one "builds with ASan and UBSan" build DEBUG=1 SAN=address,undefined CFLAGS='-O1 -g' tests
+mapfile -t list < <(programs $san unit; programs $san golden; programs $san prop; programs $san failmem)
+export LOCKSTEP_TEST_SHORT=1 ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
+run "${list[@]}"
+
+stage "readers under random input, sanitized"
+mapfile -t list < <(programs $san fuzz)
+run "${list[@]}"
+
+stage "thread sanitizer"
+one "builds with TSan" build SAN=thread CFLAGS='-O1 -g' tests
+mapfile -t list < <(programs build/variant-thread unit)
+run "${list[@]}"
+
+stage "valgrind"
+mapfile -t list < <(for t in core_kv_pool core_queue core_source traces_shape analysis_store analysis_metrics; do
+	[ -x "build/tests/$t" ] && echo "build/tests/$t"
+done)
+TEST_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" run "${list[@]}"
+
+echo
+echo "took $((SECONDS - began)) s"
+awk '{p += $1; f += $2; s += $3} END {
+	printf "%d passed, %d failed, %d skipped\n", p, f, s
+	exit f > 0
+}' "$totals"
