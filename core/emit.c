@@ -95,7 +95,8 @@ static int emit_rows(struct engine *g, struct step *st, int64_t end_ns)
 	for (int64_t i = 0; i < st->n_rows; i++) {
 		const struct row *row = &st->rows[i];
 		struct slot *s = &g->slots[row->slot];
-		if (s->epoch != row->epoch) { /* it ended or was preempted while the step ran */
+		/* It ended (perhaps held since) or was preempted while the step ran. */
+		if (s->epoch != row->epoch || s->part == PART_HELD) {
 			g->stats.wasted_tokens += row->tokens;
 			continue;
 		}
@@ -234,6 +235,7 @@ static void tell_step(struct engine *g, const struct step *st, int64_t start_ns,
 			       .host_ns = res->host_ns,
 			       .decodes = b->decodes,
 			       .chunks = b->n_chunks,
+			       .sampled = b->sampled,
 			       .prefill_tokens = b->prefill_tokens,
 			       .decode_ctx = b->decode_ctx,
 			       .running = b->running,
