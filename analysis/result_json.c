@@ -385,7 +385,17 @@ static void identity(struct json_out *j, const struct run_settings *s, const str
 	json_text(j, "policy", s->policy);
 	json_text(j, "policy_params", r->policy_params ? r->policy_params : s->policy_params);
 	hash(j, "workload_hash", s->workload_hash);
-	json_real(j, "sim_wall_s", r->sim_wall_s);
+}
+
+int result_json_begun(const struct run_settings *s, const struct run_result *r, char **text, struct err *e)
+{
+	struct json_out j;
+	json_open(&j, NULL);
+	json_begin(&j, NULL, '{');
+	identity(&j, s, r);
+	settings(&j, s, r);
+	json_end(&j, '}');
+	return json_close(&j, text, e);
 }
 
 int result_json(const struct run_settings *s, const struct run_result *r, char **text, struct err *e)
@@ -396,6 +406,7 @@ int result_json(const struct run_settings *s, const struct run_result *r, char *
 	json_begin(&j, NULL, '{');
 	vllm_keys(&j, s, r);
 	identity(&j, s, r);
+	json_real(&j, "sim_wall_s", r->sim_wall_s);
 	rate(&j, "offered_rate", m->offered_rate);
 	failures(&j, m);
 	steps(&j, r);

@@ -17,6 +17,9 @@ struct workload;
  * newline at the end; release with mem_free. */
 int result_json(const struct run_settings *s, const struct run_result *r, char **text, struct err *e);
 
+/* What is known before it has run: run_id, status, label, policy and the settings. */
+int result_json_begun(const struct run_settings *s, const struct run_result *r, char **text, struct err *e);
+
 /* --save-result FILE: exactly the keys of vllm bench serve; with settings.save_detailed also the arrays input_lens,
  * output_lens, ttfts, itls, start_times, errors (seconds). Written beside and renamed: never half a file. */
 int result_save(const char *path, const struct run_settings *s, const struct workload *w, const struct run_result *r,

@@ -1,0 +1,417 @@
+/* run.c: settings -> parts (cost model, memory, policy, engine) -> the loop -> figures -> database. */
+#include "analysis/run.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "analysis/gaps.h"
+#include "analysis/store.h"
+#include "core/mem.h"
+#include "core/source.h"
+#include "policies/registry.h"
+#include "sim/backend.h"
+#include "sim/capacity.h"
+#include "sim/cost_models.h"
+
+const char *const run_record_names[] = {"requests", "steps", "none", NULL};
+
+static const char *const status_names[] = {"running", "complete", "interrupted", "stalled", "failed"};
+
+const char *run_status_name(enum run_status s)
+{
+	return status_names[s];
+}
+
+void run_settings_default(struct run_settings *s)
+{
+	*s = (struct run_settings){
+		.burstiness = 1,
+		.replay_speedup = 1,
+		.length_scale = 1,
+		.max_tokens_mode = "max",
+		.tensor_parallel = 1,
+		.gpu_memory_utilization = 0.9,
+		.slo = GOODPUT_NONE,
+	};
+	engine_config_default(&s->engine);
+	percentiles_default(&s->percentiles);
+}
+
+/* Everything one run is made of. */
+struct parts {
+	const struct run_settings *settings;
+	const struct workload *workload;
+	const struct run_io *io;
+	struct run_result *result;
+
+	struct model model; /* valid if has_model */
+	struct device device;
+	bool has_model, has_device;
+	struct weight_format weights;
+	enum kv_dtype kv;
+	struct cost *cost;
+	struct engine_config config;
+	struct policy policy;
+	struct source *source;
+	struct backend backend;
+	struct engine *engine;
+
+	/* What the recorder fills. */
+	struct gaps gaps;
+	struct step_tally tally;
+	bool store_steps; /* still wanted, and the database still takes them */
+};
+
+/* --- what is recorded while it runs ------------------------------------------------------------------------------- */
+
+static void on_gap(void *ctx, int64_t gap_ns, int64_t count)
+{
+	gaps_add(&((struct parts *)ctx)->gaps, gap_ns, count);
+}
+
+static void on_step(void *ctx, const struct step_row *row)
+{
+	struct parts *p = ctx;
+	step_tally_add(&p->tally, row->end_ns, row->sampled);
+	/* A database that fails does not end the run. */
+	if (p->store_steps && store_step(p->io->store, row, &p->result->store_err))
+		p->store_steps = false;
+}
+
+static void on_token(void *ctx, int32_t req, int32_t n, int64_t t_ns)
+{
+	struct run_result *r = ((struct parts *)ctx)->result;
+	if (r->token_at[req] + n < r->token_at[req + 1])
+		r->token_ns[r->token_at[req] + n] = t_ns;
+}
+
+/* --- the parts, in the order in which they need each other -------------------------------------------------------- */
+
+static int load_hardware(struct parts *p, struct err *e)
+{
+	const struct run_settings *s = p->settings;
+	const struct weight_format automatic = {.automatic = true};
+	p->weights = automatic;
+	p->kv = KV_AUTO;
+	int rc = s->weight_dtype ? weight_format_parse(s->weight_dtype, &p->weights, e) : ERR_NONE;
+	if (rc == ERR_NONE && s->kv_dtype)
+		rc = kv_dtype_parse(s->kv_dtype, &p->kv, e);
+	if (rc == ERR_NONE && s->model) {
+		rc = model_load(&p->model, s->model, e);
+		p->has_model = rc == ERR_NONE;
+	}
+	if (rc == ERR_NONE && s->device) {
+		rc = device_load(&p->device, s->device, e);
+		p->has_device = rc == ERR_NONE;
+	}
+	if (rc || !p->has_model)
+		return rc;
+	struct weight_format asked = p->weights;
+	rc = model_weight_format(&p->model, &asked, &p->weights, e);
+	if (rc == ERR_NONE) {
+		p->result->weight_bytes = model_weight_bytes(&p->model, &p->weights);
+		p->result->kv_bytes_per_token = model_kv_bytes_per_token(&p->model, p->kv, &p->weights);
+	}
+	return rc;
+}
+
+static int open_cost(struct parts *p, struct err *e)
+{
+	struct cost_setup setup;
+	bool both = p->has_model && p->has_device;
+	if (both) {
+		cost_setup_default(&setup, &p->model, &p->device);
+		setup.weights = p->weights;
+		setup.kv = p->kv;
+		setup.tensor_parallel = p->settings->tensor_parallel;
+	}
+	return cost_open(&p->cost, p->settings->cost ? p->settings->cost : "roofline", both ? &setup : NULL, e);
+}
+
+/* How many KV blocks there are: as told, or what fits. */
+static int count_blocks(struct parts *p, struct err *e)
+{
+	const struct run_settings *s = p->settings;
+	struct engine_config *c = &p->config;
+	if (s->num_gpu_blocks_override > 0) {
+		c->num_blocks = s->num_gpu_blocks_override;
+		return ERR_NONE;
+	}
+	if (!p->has_model || !p->has_device) {
+		if (c->kv_off)
+			return ERR_NONE;
+		return err_set(
+			e, ERR_INPUT,
+			"how much KV memory is there? Give --num-gpu-blocks-override N, or --model and --device");
+	}
+	struct capacity_options o;
+	capacity_options_default(&o);
+	o.utilization = s->gpu_memory_utilization;
+	o.block_size = c->block_size;
+	o.max_num_seqs = c->max_num_seqs;
+	o.max_num_batched_tokens = c->max_num_batched_tokens;
+	o.max_model_len = c->max_model_len;
+	o.weights = p->weights;
+	o.kv = p->kv;
+	o.tensor_parallel = s->tensor_parallel;
+	return capacity_blocks(&p->model, &p->device, &o, &c->num_blocks, e);
+}
+
+static int configure(struct parts *p, struct err *e)
+{
+	struct engine_config *c = &p->config;
+	*c = p->settings->engine;
+	c->seed = p->settings->seed;
+	if (p->has_model && !c->model_max_len)
+		c->model_max_len = p->model.max_len;
+	if (p->has_model && !c->window)
+		c->window = p->model.window;
+	return count_blocks(p, e);
+}
+
+static int open_policy(struct parts *p, struct err *e)
+{
+	const struct policy_desc *d;
+	int rc = policy_lookup(p->settings->policy, &d, e);
+	if (rc)
+		return rc;
+	/* A policy is told the resolved configuration; the engine keeps the one that was asked for. */
+	struct engine_config c = p->config;
+	rc = engine_config_resolve(&c, e);
+	if (rc)
+		return rc;
+	const struct policy_setup setup = {.max_num_seqs = c.max_num_seqs,
+					   .max_num_batched_tokens = c.max_num_batched_tokens,
+					   .max_model_len = c.max_model_len,
+					   .block_size = c.block_size,
+					   .num_blocks = c.num_blocks,
+					   .kv_off = c.kv_off,
+					   .prefix_caching = c.prefix_caching,
+					   .async_scheduling = c.async_scheduling,
+					   .queue_order = (int)c.queue_order};
+	union policy_value *values = mem_zalloc((size_t)d->n_params + 1, sizeof *values);
+	if (!values)
+		return err_no_memory(e, "policy parameters");
+	rc = policy_parse_params(d, p->settings->policy_params, values, e);
+	if (rc == ERR_NONE) {
+		p->result->policy_params = policy_format_params(d, values);
+		rc = p->result->policy_params ? policy_open(&p->policy, d, values, &setup, e)
+					      : err_no_memory(e, "policy parameters");
+	}
+	mem_free(values);
+	return rc;
+}
+
+/* Room for every token's time: request i has outputs[i] of them at most. */
+static int make_token_times(struct parts *p, struct err *e)
+{
+	struct run_result *r = p->result;
+	r->token_at = mem_alloc((size_t)(r->n + 1) * sizeof *r->token_at);
+	if (!r->token_at)
+		return err_no_memory(e, "token times");
+	r->token_at[0] = 0;
+	for (int64_t i = 0; i < r->n; i++)
+		r->token_at[i + 1] = r->token_at[i] + p->workload->specs[i].output_tokens;
+	r->token_ns = mem_zalloc((size_t)r->token_at[r->n] + 1, sizeof *r->token_ns);
+	return r->token_ns ? ERR_NONE : err_no_memory(e, "token times");
+}
+
+/* Which backend serves the run: this is the place for others. */
+static int open_backend(struct parts *p, struct err *e)
+{
+	p->result->backend = "simulator";
+	return sim_backend_create(&p->backend, p->cost, e);
+}
+
+static int open_engine(struct parts *p, struct err *e)
+{
+	const struct run_settings *s = p->settings;
+	const struct recorder rec = {
+		.ctx = p, .step = on_step, .gap = on_gap, .token = s->save_detailed ? on_token : NULL};
+	struct run_result *r = p->result;
+	int rc = source_create(&p->source, p->workload, p->config.max_concurrency, e);
+	if (rc == ERR_NONE)
+		rc = engine_create(&p->engine, &p->config, p->workload, r->requests, p->source, &p->policy, &rec, e);
+	if (rc == ERR_NONE)
+		r->engine = *engine_config(p->engine);
+	return rc;
+}
+
+static int64_t first_arrival(const struct workload *w)
+{
+	int64_t first = INT64_MAX;
+	for (int64_t i = 0; i < w->n; i++)
+		if ((!w->n_parents || !w->n_parents[i]) && w->specs[i].arrival_ns < first)
+			first = w->specs[i].arrival_ns;
+	return first;
+}
+
+static int make_arrays(struct parts *p, struct err *e)
+{
+	struct run_result *r = p->result;
+	if (p->workload->n == 0)
+		return err_set(e, ERR_INPUT,
+			       "there are no requests to run: the trace is empty or every row was left out");
+	r->n = p->workload->n;
+	r->lengths_estimated = p->workload->lengths_estimated;
+	r->oracle = p->workload->oracle;
+	r->requests = mem_zalloc((size_t)r->n, sizeof *r->requests);
+	if (!r->requests)
+		return err_no_memory(e, "requests");
+	step_tally_init(&p->tally, first_arrival(p->workload));
+	return p->settings->save_detailed ? make_token_times(p, e) : ERR_NONE;
+}
+
+static int make_parts(struct parts *p, struct err *e)
+{
+	int (*const makers[])(struct parts *, struct err *) = {load_hardware, open_cost,    configure,  open_policy,
+							       make_arrays,   open_backend, open_engine};
+	int rc = ERR_NONE;
+	for (size_t i = 0; rc == ERR_NONE && i < sizeof makers / sizeof *makers; i++)
+		rc = makers[i](p, e);
+	return rc;
+}
+
+static void free_parts(struct parts *p)
+{
+	engine_free(p->engine);
+	source_free(p->source);
+	if (p->backend.ops)
+		sim_backend_free(&p->backend);
+	policy_close(&p->policy);
+	cost_free(p->cost);
+	if (p->has_model)
+		model_free(&p->model);
+	gaps_free(&p->gaps);
+}
+
+/* --- the run ------------------------------------------------------------------------------------------------------ */
+
+static double seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void set_status(struct run_result *r, int rc, const struct err *e)
+{
+	switch (rc) {
+	case ERR_NONE:
+		r->status = RUN_COMPLETE;
+		return;
+	case ERR_INTERRUPTED:
+		r->status = RUN_INTERRUPTED;
+		break;
+	case ERR_STALL:
+		r->status = RUN_STALLED;
+		break;
+	default:
+		r->status = RUN_FAILED;
+	}
+	memcpy(r->status_text, e->text, sizeof r->status_text);
+}
+
+static int loop(struct parts *p, struct err *e)
+{
+	const struct run_io *io = p->io;
+	const struct run_hooks hooks = {.stop = io->stop, .progress = io->progress, .ctx = io->ctx};
+	double began = seconds();
+	int rc = engine_run(p->engine, &p->backend, &hooks, e);
+	p->result->sim_wall_s = seconds() - began;
+	p->result->stats = *engine_stats(p->engine);
+	return rc;
+}
+
+static int measure(struct parts *p, struct err *e)
+{
+	struct run_result *r = p->result;
+	int rc = gaps_finish(&p->gaps, e);
+	if (rc)
+		return rc;
+	const struct metrics_input in = {.workload = p->workload,
+					 .requests = r->requests,
+					 .stats = &r->stats,
+					 .config = &r->engine,
+					 .gaps = &p->gaps,
+					 .tally = &p->tally,
+					 .percentiles = p->settings->percentiles,
+					 .slo = p->settings->slo};
+	return metrics_compute(&r->metrics, &in, e);
+}
+
+static void begin_storing(struct parts *p)
+{
+	struct run_result *r = p->result;
+	if (!p->io->store)
+		return;
+	if (store_begin_run(p->io->store, p->settings, p->workload, r, &r->run_id, &r->store_err) == ERR_NONE)
+		p->store_steps = p->settings->record == RECORD_STEPS;
+}
+
+/* The database has what there is, however the run ended. */
+static void end_storing(struct parts *p)
+{
+	struct run_result *r = p->result;
+	if (!r->run_id)
+		return;
+	struct err again = {0};
+	int rc = store_end_run(p->io->store, p->settings, p->workload, r, &again);
+	if (rc)
+		err_set(&r->store_err, again.code, "%s", again.text);
+}
+
+static int run_parts(struct parts *p, struct err *e)
+{
+	struct err run_err = {0};
+	begin_storing(p);
+	int rc = loop(p, &run_err);
+	set_status(p->result, rc, &run_err);
+	/* What it was made of is not needed any more; a million requests need the room. */
+	engine_free(p->engine);
+	p->engine = NULL;
+	int measured = measure(p, rc ? NULL : &run_err);
+	if (rc == ERR_NONE && measured) {
+		rc = measured;
+		set_status(p->result, rc, &run_err);
+	}
+	end_storing(p);
+	if (rc == ERR_NONE || rc == ERR_INTERRUPTED)
+		return ERR_NONE;
+	return err_set(e, (enum err_code)rc, "%s", run_err.text);
+}
+
+int run_execute(const struct run_settings *s, const struct workload *w, const struct run_io *io, struct run_result *r,
+		struct err *e)
+{
+	static const struct run_io nothing;
+	struct parts p = {.settings = s, .workload = w, .io = io ? io : &nothing, .result = r};
+	*r = (struct run_result){0};
+	gaps_init(&p.gaps);
+	int rc = make_parts(&p, e);
+	if (rc == ERR_NONE) {
+		rc = run_parts(&p, e);
+	} else {
+		run_result_free(r);
+		*r = (struct run_result){0};
+	}
+	free_parts(&p);
+	return rc;
+}
+
+void run_result_drop_requests(struct run_result *r)
+{
+	mem_free(r->requests);
+	mem_free(r->token_at);
+	mem_free(r->token_ns);
+	r->requests = NULL;
+	r->token_at = r->token_ns = NULL;
+}
+
+void run_result_free(struct run_result *r)
+{
+	run_result_drop_requests(r);
+	mem_free(r->policy_params);
+	r->policy_params = NULL;
+}

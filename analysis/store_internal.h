@@ -1,0 +1,41 @@
+/* store_internal.h: shared by the store's own files. */
+#ifndef ANALYSIS_STORE_INTERNAL_H
+#define ANALYSIS_STORE_INTERNAL_H
+
+#include <sqlite3.h>
+
+#include "analysis/run.h"
+#include "analysis/store.h"
+#include "core/err.h"
+
+#define STORE_STEPS_BUFFERED 32768 /* 3 MB of steps between two transactions */
+
+/* Rows of a run are numbered id = run_id x 2^32 + request (or step): one integer key, appended in order. */
+#define STORE_ID_BITS 32
+
+struct store {
+	sqlite3 *db;
+	char *path;
+	int64_t run_id; /* the run being written */
+
+	/* What the virtual tables hand to SQLite (store_rows.c). */
+	const struct workload *workload;
+	const struct request *requests;
+	int64_t n_requests;
+	struct step_row *steps; /* [STORE_STEPS_BUFFERED] */
+	int64_t n_steps;
+};
+
+/* "runs.db: what: why" with what SQLite says and what to do about it. Returns the error's code. */
+int store_fail(const struct store *s, struct err *e, const char *what);
+int store_exec(struct store *s, const char *sql, const char *what, struct err *e);
+int store_prepare(struct store *s, sqlite3_stmt **q, const char *sql, const char *what, struct err *e);
+
+/* Creates the schema or brings an older one up to date (store_schema.c). */
+int store_migrate(struct store *s, struct err *e);
+int store_check_version(struct store *s, bool *empty, struct err *e);
+
+/* The virtual tables run_requests and run_steps over the arrays above. */
+int store_register_rows(struct store *s, struct err *e);
+
+#endif

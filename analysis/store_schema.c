@@ -1,0 +1,269 @@
+/* store_schema.c: the tables and views, and how an older database is brought up to date. docs/database.md explains every
+ * column; keep it in step. */
+#include <stdio.h>
+
+#include "analysis/store_internal.h"
+
+#define APPLICATION_ID 0x4c4f434b /* "LOCK" */
+
+/* migrations[v] takes a database from version v to v + 1. Never edit one that has been released; add another. */
+static const char *const migrations[] = {
+	/* 0 -> 1 */
+	"CREATE TABLE runs ("
+	" run_id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" status TEXT NOT NULL CHECK (status IN ('running', 'complete', 'interrupted', 'stalled', 'failed')),"
+	" status_text TEXT,"
+	" started TEXT,"
+	" program_version TEXT NOT NULL,"
+	" label TEXT NOT NULL,"
+	" policy TEXT NOT NULL,"
+	" policy_params TEXT,"
+	" model TEXT,"
+	" device TEXT,"
+	" weight_dtype TEXT,"
+	" kv_cache_dtype TEXT,"
+	" tensor_parallel_size INTEGER NOT NULL,"
+	" cost TEXT,"
+	" backend TEXT,"
+	" gpu_memory_utilization REAL,"
+	" num_gpu_blocks_override INTEGER,"
+	" num_gpu_blocks INTEGER,"
+	" block_size INTEGER,"
+	" max_num_seqs INTEGER,"
+	" max_num_batched_tokens INTEGER,"
+	" max_model_len INTEGER,"
+	" max_concurrency INTEGER,"
+	" kv_cache INTEGER,"
+	" prefix_caching INTEGER,"
+	" hit_visible TEXT,"
+	" cache_at_start TEXT,"
+	" scheduling_policy TEXT,"
+	" async_scheduling INTEGER,"
+	" seed TEXT,"
+	" trace TEXT,"
+	" trace_format TEXT,"
+	" trace_hash TEXT,"
+	" workload_hash TEXT NOT NULL,"
+	" requests INTEGER NOT NULL,"
+	" request_rate REAL,"
+	" burstiness REAL,"
+	" replay_speedup REAL,"
+	" length_scale REAL,"
+	" max_tokens_mode TEXT,"
+	" traffic_note TEXT,"
+	" lengths_estimated INTEGER,"
+	" oracle INTEGER,"
+	" recorded TEXT NOT NULL,"
+	" sim_wall_s REAL,"
+	" result TEXT" /* the JSON object; only its settings until the run has ended */
+	") STRICT;"
+
+	"CREATE TABLE requests ("
+	" id INTEGER PRIMARY KEY," /* run_id * 2^32 + request */
+	" run_id INTEGER GENERATED ALWAYS AS (id >> 32) VIRTUAL,"
+	" request INTEGER GENERATED ALWAYS AS (id & 0xffffffff) VIRTUAL,"
+	" state INTEGER NOT NULL,"
+	" why INTEGER NOT NULL,"
+	" source_row INTEGER,"
+	" name TEXT,"
+	" session INTEGER,"
+	" tenant TEXT,"
+	" priority INTEGER,"
+	" replica INTEGER,"
+	" prompt_tokens INTEGER,"
+	" wanted_tokens INTEGER,"
+	" output_tokens INTEGER,"
+	" cached_tokens INTEGER,"
+	" recomputed_tokens INTEGER,"
+	" preemptions INTEGER,"
+	" chunks INTEGER,"
+	" arrival_ns INTEGER,"
+	" queue_ns INTEGER,"
+	" prefill_ns INTEGER,"
+	" decode_ns INTEGER,"
+	" preempted_ns INTEGER,"
+	" preempted_in_prefill_ns INTEGER,"
+	" held_ns INTEGER,"
+	" failed_ns INTEGER,"
+	" ttft_ns INTEGER GENERATED ALWAYS AS (queue_ns + prefill_ns + preempted_in_prefill_ns) VIRTUAL,"
+	" e2e_ns INTEGER GENERATED ALWAYS AS (queue_ns + prefill_ns + decode_ns + preempted_ns) VIRTUAL"
+	") STRICT;"
+
+	"CREATE TABLE steps ("
+	" id INTEGER PRIMARY KEY," /* run_id * 2^32 + step */
+	" run_id INTEGER GENERATED ALWAYS AS (id >> 32) VIRTUAL,"
+	" step INTEGER GENERATED ALWAYS AS (id & 0xffffffff) VIRTUAL,"
+	" start_ns INTEGER,"
+	" duration_ns INTEGER,"
+	" host_ns INTEGER,"
+	" decodes INTEGER,"
+	" chunks INTEGER,"
+	" output_tokens INTEGER,"
+	" prefill_tokens INTEGER,"
+	" decode_ctx INTEGER,"
+	" running INTEGER,"
+	" waiting INTEGER,"
+	" preempted INTEGER,"
+	" blocks_used INTEGER,"
+	" blocks_cached INTEGER,"
+	" outside REAL"
+	") STRICT;"
+
+	"CREATE TABLE metrics ("
+	" run_id INTEGER NOT NULL,"
+	" name TEXT NOT NULL,"
+	" value REAL," /* NULL: not defined */
+	" unit TEXT NOT NULL,"
+	" uncertain INTEGER NOT NULL," /* a percentile of too few samples */
+	" PRIMARY KEY (run_id, name)"
+	") STRICT, WITHOUT ROWID;"
+
+	"CREATE TABLE request_states (state INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;"
+	"CREATE TABLE request_whys (why INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;"
+
+	/* Joined through the key's range, so that WHERE run_id = N reads only that run's rows. */
+	"CREATE VIEW request_latency AS"
+	" SELECT r.run_id, r.label, q.request, coalesce(q.name, CAST(q.source_row AS TEXT)) AS name, s.name AS state,"
+	"  q.session, q.tenant, q.priority, q.prompt_tokens, q.output_tokens, q.cached_tokens, q.preemptions,"
+	"  q.arrival_ns / 1e9 AS arrival_s,"
+	"  q.ttft_ns / 1e6 AS ttft_ms,"
+	"  CASE WHEN q.output_tokens >= 2 THEN (q.e2e_ns - q.ttft_ns) / 1e6 / (q.output_tokens - 1) END AS tpot_ms,"
+	"  q.e2e_ns / 1e6 AS e2el_ms,"
+	"  CASE WHEN q.output_tokens >= 1 THEN q.e2e_ns / 1e6 / q.output_tokens END AS normalized_latency_ms,"
+	"  q.queue_ns / 1e6 AS queue_ms, q.prefill_ns / 1e6 AS prefill_ms, q.decode_ns / 1e6 AS decode_ms,"
+	"  q.preempted_ns / 1e6 AS preempted_ms"
+	" FROM runs r JOIN requests q ON q.id BETWEEN r.run_id << 32 AND (r.run_id << 32) + 4294967295"
+	" JOIN request_states s ON s.state = q.state"
+	" WHERE s.name = 'finished';"
+
+	"CREATE VIEW request_failure AS"
+	" SELECT r.run_id, r.label, q.request, coalesce(q.name, CAST(q.source_row AS TEXT)) AS name, s.name AS state,"
+	"  w.name AS why, q.prompt_tokens, q.wanted_tokens, q.output_tokens,"
+	"  q.arrival_ns / 1e9 AS arrival_s, q.failed_ns / 1e6 AS failed_after_ms"
+	" FROM runs r JOIN requests q ON q.id BETWEEN r.run_id << 32 AND (r.run_id << 32) + 4294967295"
+	" JOIN request_states s ON s.state = q.state JOIN request_whys w ON w.why = q.why"
+	" WHERE s.name <> 'finished';"
+
+	"CREATE VIEW step_timeline AS"
+	" SELECT r.run_id, r.label, t.step, t.start_ns / 1e9 AS start_s, t.duration_ns / 1e6 AS duration_ms,"
+	"  t.host_ns / 1e6 AS host_ms, t.decodes, t.chunks, t.output_tokens, t.prefill_tokens, t.decode_ctx, t.running,"
+	"  t.waiting, t.preempted, t.blocks_used, t.blocks_cached,"
+	"  t.blocks_used * 1.0 / r.num_gpu_blocks AS kv_usage, t.outside"
+	" FROM runs r JOIN steps t ON t.id BETWEEN r.run_id << 32 AND (r.run_id << 32) + 4294967295;"
+
+	"CREATE VIEW run_summary AS"
+	" SELECT r.run_id, r.started, r.status, r.label, r.policy, r.policy_params, r.model, r.device, r.trace, "
+	"r.requests,"
+	"  max(m.value) FILTER (WHERE m.name = 'completed') AS completed,"
+	"  max(m.value) FILTER (WHERE m.name = 'rejected') AS rejected,"
+	"  max(m.value) FILTER (WHERE m.name = 'aborted') AS aborted,"
+	"  max(m.value) FILTER (WHERE m.name = 'duration') AS duration_s,"
+	"  max(m.value) FILTER (WHERE m.name = 'offered_rate') AS offered_rate,"
+	"  max(m.value) FILTER (WHERE m.name = 'request_throughput') AS request_throughput,"
+	"  max(m.value) FILTER (WHERE m.name = 'request_goodput') AS request_goodput,"
+	"  max(m.value) FILTER (WHERE m.name = 'output_throughput') AS output_throughput,"
+	"  max(m.value) FILTER (WHERE m.name = 'mean_ttft_ms') AS mean_ttft_ms,"
+	"  max(m.value) FILTER (WHERE m.name = 'p99_ttft_ms') AS p99_ttft_ms,"
+	"  max(m.value) FILTER (WHERE m.name = 'mean_tpot_ms') AS mean_tpot_ms,"
+	"  max(m.value) FILTER (WHERE m.name = 'p99_tpot_ms') AS p99_tpot_ms,"
+	"  max(m.value) FILTER (WHERE m.name = 'mean_itl_ms') AS mean_itl_ms,"
+	"  max(m.value) FILTER (WHERE m.name = 'mean_e2el_ms') AS mean_e2el_ms,"
+	"  max(m.value) FILTER (WHERE m.name = 'p99_e2el_ms') AS p99_e2el_ms,"
+	"  max(m.value) FILTER (WHERE m.name = 'preemptions') AS preemptions,"
+	"  max(m.value) FILTER (WHERE m.name = 'prefix_hit_ratio') AS prefix_hit_ratio,"
+	"  max(m.value) FILTER (WHERE m.name = 'steps') AS steps,"
+	"  r.sim_wall_s, r.workload_hash"
+	" FROM runs r LEFT JOIN metrics m USING (run_id) GROUP BY r.run_id;",
+};
+#define VERSION ((int)(sizeof migrations / sizeof *migrations))
+
+static int pragma_int(struct store *s, const char *sql, int64_t *v, struct err *e)
+{
+	sqlite3_stmt *q;
+	int rc = store_prepare(s, &q, sql, "reading its version", e);
+	if (rc)
+		return rc;
+	if (sqlite3_step(q) == SQLITE_ROW)
+		*v = sqlite3_column_int64(q, 0);
+	else
+		rc = store_fail(s, e, "reading its version");
+	sqlite3_finalize(q);
+	return rc;
+}
+
+/* *empty: a new file, or one without any table. */
+int store_check_version(struct store *s, bool *empty, struct err *e)
+{
+	int64_t tables = 0, id = 0, version = 0;
+	int rc = pragma_int(s, "SELECT count(*) FROM sqlite_schema", &tables, e);
+	if (rc == ERR_NONE)
+		rc = pragma_int(s, "PRAGMA application_id", &id, e);
+	if (rc == ERR_NONE)
+		rc = pragma_int(s, "PRAGMA user_version", &version, e);
+	if (rc)
+		return rc;
+	*empty = tables == 0;
+	if (!*empty && id != APPLICATION_ID)
+		return err_set(e, ERR_INPUT,
+			       "%s: an SQLite database, but not one of Lockstep's; choose another file with --db",
+			       s->path);
+	if (version > VERSION)
+		return err_set(
+			e, ERR_INPUT,
+			"%s: made by a newer Lockstep (schema version %lld; this one knows %d): update Lockstep or "
+			"choose another file with --db",
+			s->path, (long long)version, VERSION);
+	return ERR_NONE;
+}
+
+/* The words for state and why, from the code that owns them. */
+static int fill_names(struct store *s, struct err *e)
+{
+	char sql[160];
+	int rc = ERR_NONE;
+	for (int i = REQUEST_PENDING; rc == ERR_NONE && i <= REQUEST_ABORTED; i++) {
+		sqlite3_snprintf(sizeof sql, sql, "INSERT OR REPLACE INTO request_states VALUES (%d, %Q)", i,
+				 request_state_name((enum request_state)i));
+		rc = store_exec(s, sql, "creating its tables", e);
+	}
+	for (int i = REQUEST_WHY_NONE; rc == ERR_NONE && i <= REQUEST_WHY_USER; i++) {
+		sqlite3_snprintf(sizeof sql, sql, "INSERT OR REPLACE INTO request_whys VALUES (%d, %Q)", i,
+				 request_why_name((enum request_why)i));
+		rc = store_exec(s, sql, "creating its tables", e);
+	}
+	return rc;
+}
+
+static int apply(struct store *s, int64_t version, struct err *e)
+{
+	int rc = ERR_NONE;
+	for (; rc == ERR_NONE && version < VERSION; version++)
+		rc = store_exec(s, migrations[version], "creating its tables", e);
+	if (rc == ERR_NONE)
+		rc = fill_names(s, e);
+	if (rc)
+		return rc;
+	char sql[96];
+	snprintf(sql, sizeof sql, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID, VERSION);
+	return store_exec(s, sql, "creating its tables", e);
+}
+
+int store_migrate(struct store *s, struct err *e)
+{
+	int64_t version = 0;
+	int rc = pragma_int(s, "PRAGMA user_version", &version, e);
+	if (rc || version == VERSION)
+		return rc;
+	rc = store_exec(s, "BEGIN IMMEDIATE", "creating its tables", e);
+	if (rc)
+		return rc;
+	/* Another process may have been quicker. */
+	rc = pragma_int(s, "PRAGMA user_version", &version, e);
+	if (rc == ERR_NONE && version < VERSION)
+		rc = apply(s, version, e);
+	if (rc == ERR_NONE)
+		rc = store_exec(s, "COMMIT", "creating its tables", e);
+	if (rc)
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	return rc;
+}

@@ -1,0 +1,342 @@
+/* store_write.c: a run goes into the database. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "analysis/result_json.h"
+#include "analysis/store_internal.h"
+#include "core/mem.h"
+
+#define WHAT "storing the run"
+
+/* Binds values one after the other. */
+struct binder {
+	sqlite3_stmt *q;
+	int at;
+	bool no_memory; /* a value was lost: the statement must not run */
+};
+
+static void bind_text(struct binder *b, const char *v)
+{
+	if (sqlite3_bind_text(b->q, ++b->at, v, -1, SQLITE_TRANSIENT)) /* NULL -> null */
+		b->no_memory = true;
+}
+
+static void bind_int(struct binder *b, int64_t v)
+{
+	sqlite3_bind_int64(b->q, ++b->at, v);
+}
+
+static void bind_real(struct binder *b, double v)
+{
+	sqlite3_bind_double(b->q, ++b->at, v); /* NAN -> null */
+}
+
+static void bind_hex(struct binder *b, uint64_t v)
+{
+	char text[24];
+	snprintf(text, sizeof text, "%016llx", (unsigned long long)v);
+	bind_text(b, text);
+}
+
+static void bind_null(struct binder *b)
+{
+	sqlite3_bind_null(b->q, ++b->at);
+}
+
+static void bind_int_or_null(struct binder *b, int64_t v)
+{
+	if (v)
+		bind_int(b, v);
+	else
+		bind_null(b);
+}
+
+/* Runs a statement that has been bound and releases it. */
+static int finish(struct store *s, struct binder *b, struct err *e)
+{
+	int rc = ERR_NONE;
+	if (b->no_memory)
+		rc = err_no_memory(e, WHAT);
+	else if (sqlite3_step(b->q) != SQLITE_DONE)
+		rc = store_fail(s, e, WHAT);
+	sqlite3_finalize(b->q);
+	return rc;
+}
+
+/* --- transactions ------------------------------------------------------------------------------------------------- */
+
+static int begin(struct store *s, struct err *e)
+{
+	return store_exec(s, "BEGIN IMMEDIATE", WHAT, e);
+}
+
+/* Commits if rc is ERR_NONE, else takes everything back. */
+static int commit(struct store *s, int rc, struct err *e)
+{
+	if (rc == ERR_NONE)
+		rc = store_exec(s, "COMMIT", WHAT, e);
+	if (rc)
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	return rc;
+}
+
+/* --- the run's row ------------------------------------------------------------------------------------------------ */
+
+static const char insert_run[] =
+	"INSERT INTO runs (status, started, program_version, label, policy, policy_params, model, device, weight_dtype,"
+	" kv_cache_dtype, tensor_parallel_size, cost, backend, gpu_memory_utilization, num_gpu_blocks_override,"
+	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, kv_cache,"
+	" prefix_caching, hit_visible, cache_at_start, scheduling_policy, async_scheduling, seed, trace, trace_format,"
+	" trace_hash, workload_hash, requests, request_rate, burstiness, replay_speedup, length_scale, max_tokens_mode,"
+	" traffic_note, lengths_estimated, oracle, recorded) VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+	"?, ?,"
+	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+static void bind_serving(struct binder *b, const struct run_settings *s, const struct run_result *r)
+{
+	const struct engine_config *c = &r->engine;
+	bind_text(b, s->label ? s->label : s->policy);
+	bind_text(b, s->policy);
+	bind_text(b, r->policy_params ? r->policy_params : s->policy_params);
+	bind_text(b, s->model);
+	bind_text(b, s->device);
+	bind_text(b, s->weight_dtype);
+	bind_text(b, s->kv_dtype);
+	bind_int(b, s->tensor_parallel);
+	bind_text(b, s->cost);
+	bind_text(b, r->backend);
+	bind_real(b, s->gpu_memory_utilization);
+	bind_int_or_null(b, s->num_gpu_blocks_override);
+	bind_int(b, c->num_blocks);
+	bind_int(b, c->block_size);
+	bind_int(b, c->max_num_seqs);
+	bind_int(b, c->max_num_batched_tokens);
+	bind_int(b, c->max_model_len);
+	bind_int_or_null(b, c->max_concurrency);
+	bind_int(b, !c->kv_off);
+	bind_int(b, c->prefix_caching);
+	bind_text(b, c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
+	bind_text(b, "cold");
+	bind_text(b, c->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs");
+	bind_int(b, c->async_scheduling);
+}
+
+static void bind_traffic(struct binder *b, const struct run_settings *s, const struct workload *w,
+			 const struct run_result *r)
+{
+	char seed[24];
+	snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->seed);
+	bind_text(b, seed);
+	bind_text(b, s->trace_path);
+	bind_text(b, s->trace_format);
+	bind_text(b, s->trace_hash);
+	bind_hex(b, s->workload_hash);
+	bind_int(b, w->n);
+	bind_real(b, s->request_rate > 0 ? s->request_rate : NAN);
+	bind_real(b, s->burstiness);
+	bind_real(b, s->replay_speedup);
+	bind_real(b, s->length_scale);
+	bind_text(b, s->max_tokens_mode);
+	bind_text(b, s->traffic_note);
+	bind_int(b, r->lengths_estimated);
+	bind_int(b, r->oracle);
+	bind_text(b, run_record_names[s->record]);
+}
+
+static void bind_date(struct binder *b, int64_t unix_s)
+{
+	char text[32];
+	time_t t = (time_t)unix_s;
+	struct tm tm;
+	if (unix_s && gmtime_r(&t, &tm) && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm))
+		bind_text(b, text);
+	else
+		bind_null(b);
+}
+
+static int add_run(struct store *s, const struct run_settings *settings, const struct workload *w,
+		   const struct run_result *r, struct err *e)
+{
+	struct binder b = {0};
+	int rc = store_prepare(s, &b.q, insert_run, WHAT, e);
+	if (rc)
+		return rc;
+	bind_date(&b, settings->started_unix_s);
+	bind_text(&b, LOCKSTEP_VERSION);
+	bind_serving(&b, settings, r);
+	bind_traffic(&b, settings, w, r);
+	return finish(s, &b, e);
+}
+
+static int set_settings(struct store *s, const struct run_settings *settings, const struct run_result *r, struct err *e)
+{
+	struct run_result numbered = *r;
+	numbered.run_id = s->run_id;
+	numbered.status = RUN_RUNNING;
+	struct binder b = {0};
+	char *json = NULL;
+	int rc = result_json_begun(settings, &numbered, &json, e);
+	if (rc == ERR_NONE)
+		rc = store_prepare(s, &b.q, "UPDATE runs SET result = ? WHERE run_id = ?", WHAT, e);
+	if (rc == ERR_NONE) {
+		bind_text(&b, json);
+		bind_int(&b, s->run_id);
+		rc = finish(s, &b, e);
+	}
+	mem_free(json);
+	return rc;
+}
+
+int store_begin_run(struct store *s, const struct run_settings *settings, const struct workload *w,
+		    const struct run_result *r, int64_t *run_id, struct err *e)
+{
+	s->run_id = 0;
+	s->n_steps = 0;
+	int rc = begin(s, e);
+	if (rc)
+		return rc;
+	rc = add_run(s, settings, w, r, e);
+	s->run_id = sqlite3_last_insert_rowid(s->db);
+	if (rc == ERR_NONE)
+		rc = set_settings(s, settings, r, e);
+	rc = commit(s, rc, e);
+	if (rc)
+		s->run_id = 0;
+	*run_id = s->run_id;
+	return rc;
+}
+
+/* --- steps -------------------------------------------------------------------------------------------------------- */
+
+static int write_steps(struct store *s, struct err *e)
+{
+	return store_exec(
+		s,
+		"INSERT INTO steps (id, start_ns, duration_ns, host_ns, decodes, chunks, output_tokens,"
+		" prefill_tokens, decode_ctx, running, waiting, preempted, blocks_used, blocks_cached, outside)"
+		" SELECT * FROM run_steps",
+		WHAT, e);
+}
+
+int store_step(struct store *s, const struct step_row *row, struct err *e)
+{
+	if (!s->steps && !(s->steps = mem_alloc(STORE_STEPS_BUFFERED * sizeof *s->steps)))
+		return err_no_memory(e, "steps");
+	s->steps[s->n_steps++] = *row;
+	if (s->n_steps < STORE_STEPS_BUFFERED)
+		return ERR_NONE;
+	/* Its own transaction: other processes get their turn, and memory stays bounded. */
+	int rc = begin(s, e);
+	if (rc == ERR_NONE)
+		rc = commit(s, write_steps(s, e), e);
+	s->n_steps = 0;
+	return rc;
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------ */
+
+static int write_requests(struct store *s, const struct workload *w, const struct run_result *r, struct err *e)
+{
+	s->workload = w;
+	s->requests = r->requests;
+	s->n_requests = r->n;
+	int rc = store_exec(
+		s,
+		"INSERT INTO requests (id, state, why, source_row, name, session, tenant, priority, replica,"
+		" prompt_tokens, wanted_tokens, output_tokens, cached_tokens, recomputed_tokens, preemptions,"
+		" chunks, arrival_ns, queue_ns, prefill_ns, decode_ns, preempted_ns, preempted_in_prefill_ns,"
+		" held_ns, failed_ns) SELECT * FROM run_requests",
+		WHAT, e);
+	s->workload = NULL;
+	s->requests = NULL;
+	s->n_requests = 0;
+	return rc;
+}
+
+static int write_metrics(struct store *s, const struct run_result *r, struct err *e)
+{
+	struct metric_value *list = mem_alloc(METRICS_MAX_VALUES * sizeof *list);
+	if (!list)
+		return err_no_memory(e, "metrics");
+	int32_t n = metrics_list(&r->metrics, &r->stats, list);
+	sqlite3_stmt *q = NULL;
+	int rc = store_prepare(s, &q, "INSERT INTO metrics VALUES (?, ?, ?, ?, ?)", WHAT, e);
+	for (int32_t i = 0; rc == ERR_NONE && i < n; i++) {
+		struct binder b = {.q = q};
+		bind_int(&b, s->run_id);
+		bind_text(&b, list[i].key);
+		bind_real(&b, list[i].value);
+		bind_text(&b, list[i].unit);
+		bind_int(&b, list[i].thin);
+		if (b.no_memory)
+			rc = err_no_memory(e, WHAT);
+		else if (sqlite3_step(q) != SQLITE_DONE)
+			rc = store_fail(s, e, WHAT);
+		sqlite3_reset(q);
+	}
+	sqlite3_finalize(q);
+	mem_free(list);
+	return rc;
+}
+
+static int end_row(struct store *s, const struct run_settings *settings, const struct run_result *r, struct err *e)
+{
+	struct binder b = {0};
+	char *json = NULL;
+	int rc = result_json(settings, r, &json, e);
+	if (rc == ERR_NONE)
+		rc = store_prepare(s, &b.q,
+				   "UPDATE runs SET status = ?, status_text = nullif(?, ''), sim_wall_s = ?, result = ?"
+				   " WHERE run_id = ?",
+				   WHAT, e);
+	if (rc == ERR_NONE) {
+		bind_text(&b, run_status_name(r->status));
+		bind_text(&b, r->status_text);
+		bind_real(&b, r->sim_wall_s);
+		bind_text(&b, json);
+		bind_int(&b, s->run_id);
+		rc = finish(s, &b, e);
+		if (rc == ERR_NONE && sqlite3_changes(s->db) == 0)
+			rc = err_set(e, ERR_IO, "%s: run %lld was deleted while it was going on; it is not stored",
+				     s->path, (long long)s->run_id);
+	}
+	mem_free(json);
+	return rc;
+}
+
+/* After a failure: the row at least says so, if anything can be written at all. */
+static void mark_failed(struct store *s, const char *why)
+{
+	struct binder b = {0};
+	if (store_prepare(s, &b.q, "UPDATE runs SET status = 'failed', status_text = ? WHERE run_id = ?", WHAT, NULL))
+		return;
+	bind_text(&b, why);
+	bind_int(&b, s->run_id);
+	finish(s, &b, NULL);
+}
+
+int store_end_run(struct store *s, const struct run_settings *settings, const struct workload *w,
+		  const struct run_result *r, struct err *e)
+{
+	struct err own = {0};
+	int rc = begin(s, &own);
+	if (rc == ERR_NONE) {
+		if (s->n_steps)
+			rc = write_steps(s, &own);
+		s->n_steps = 0;
+		if (rc == ERR_NONE && settings->record != RECORD_NONE && r->requests)
+			rc = write_requests(s, w, r, &own);
+		if (rc == ERR_NONE)
+			rc = write_metrics(s, r, &own);
+		if (rc == ERR_NONE)
+			rc = end_row(s, settings, r, &own);
+		rc = commit(s, rc, &own);
+	}
+	if (rc) {
+		mark_failed(s, own.text);
+		err_set(e, own.code, "%s", own.text);
+	}
+	return rc;
+}
