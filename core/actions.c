@@ -379,10 +379,12 @@ enum plan_status plan_decodes(struct plan *p)
 		return walk_decodes(g);
 	if (g->cohort.list.n > g->budget)
 		return PLAN_NO_BUDGET;
-	if (cohort_demand(g) > memory_free_blocks(g) && !g->contiguous)
-		return PLAN_NO_SPACE;
-	if (cohort_take_blocks(g))
-		return PLAN_BAD;
+	if (!g->contiguous) { /* counted only where it might not be enough */
+		if (g->cohort.wheel[g->cohort.due].n > g->pool.n_free && cohort_demand(g) > g->pool.n_free)
+			return PLAN_NO_SPACE;
+		if (cohort_take_blocks(g) < 0)
+			return PLAN_BAD;
+	}
 	st->uniform = true;
 	if (g->budget != INT64_MAX)
 		g->budget -= g->cohort.list.n;

@@ -27,17 +27,18 @@ void cohort_free(struct engine *g)
 
 /* --- the wheel -------------------------------------------------------------------------------------------------- */
 
-static int32_t bucket_of(const struct engine *g, int64_t tick)
+/* The bucket that is due `ticks` from now. */
+static int32_t bucket_in(const struct engine *g, int32_t ticks)
 {
-	int64_t bs = g->cfg.block_size;
-	return (int32_t)(((tick % bs) + bs) % bs);
+	int32_t bs = g->cfg.block_size, at = (g->cohort.due + ticks) % bs;
+	return at < 0 ? at + bs : at;
 }
 
 static void wheel_add(struct engine *g, struct slot *s)
 {
-	/* At tick t its next token goes to position computed + pad + (t - base): a new block is due when that is a
-	 * multiple of the block size. */
-	s->bucket = bucket_of(g, s->base_tick - s->computed - s->pad);
+	/* Its next token goes to position computed + pad, one further with each tick: a new block is due when that is
+	 * a multiple of the block size. */
+	s->bucket = bucket_in(g, -((s->computed + s->pad) % g->cfg.block_size));
 	struct slot_list *b = &g->cohort.wheel[s->bucket];
 	int32_t id = (int32_t)(s - g->slots), after = b->tail;
 	while (after >= 0 && g->slots[after].order > s->order)
@@ -68,22 +69,24 @@ static bool lacks_block(const struct engine *g, const struct slot *s)
 
 int32_t cohort_demand(const struct engine *g)
 {
-	if (g->contiguous)
-		return 0;
 	int32_t n = 0;
-	for (int32_t i = g->cohort.wheel[bucket_of(g, g->cohort.tick)].head; i >= 0; i = g->slots[i].bucket_next)
+	for (int32_t i = g->cohort.wheel[g->cohort.due].head; i >= 0; i = g->slots[i].bucket_next)
 		n += lacks_block(g, &g->slots[i]);
 	return n;
 }
 
-int cohort_take_blocks(struct engine *g)
+int32_t cohort_take_blocks(struct engine *g)
 {
-	if (g->contiguous)
-		return ERR_NONE;
-	for (int32_t i = g->cohort.wheel[bucket_of(g, g->cohort.tick)].head; i >= 0; i = g->slots[i].bucket_next)
-		if (lacks_block(g, &g->slots[i]) && memory_append(g, &g->slots[i], 1))
-			return ERR_MEMORY;
-	return ERR_NONE;
+	int32_t n = 0;
+	for (int32_t i = g->cohort.wheel[g->cohort.due].head; i >= 0; i = g->slots[i].bucket_next) {
+		struct slot *s = &g->slots[i];
+		if (!lacks_block(g, s))
+			continue;
+		if (memory_append(g, s, 1))
+			return -1;
+		n++;
+	}
+	return n;
 }
 
 /* --- joining and leaving ---------------------------------------------------------------------------------------- */
@@ -175,7 +178,7 @@ void cohort_skipped(struct engine *g, struct slot *s)
 /* Pages that the tokens of this tick fill: the members for whom the next tick is due for a new block. */
 static int remember_pages(struct engine *g, struct step *st)
 {
-	const struct slot_list *b = &g->cohort.wheel[bucket_of(g, g->cohort.tick + 1)];
+	const struct slot_list *b = &g->cohort.wheel[bucket_in(g, 1)];
 	for (int32_t i = b->head; i >= 0; i = g->slots[i].bucket_next) {
 		struct slot *s = &g->slots[i];
 		if (memory_remember(g, s, slot_computed(g, s) + 1, st))
@@ -193,6 +196,8 @@ int cohort_advance(struct engine *g, struct step *st)
 	c->ctx += c->list.n;
 	c->ctx_window += c->below;
 	c->tick++;
+	if (++c->due == g->cfg.block_size)
+		c->due = 0;
 	while (tick_heap_first(&c->crossings) <= c->tick) {
 		tick_heap_take(&c->crossings, c->crossings.at[0].slot);
 		c->below--;
@@ -211,12 +216,11 @@ int64_t cohort_repeat(const struct engine *g, int64_t most)
 	if (g->contiguous || k <= 1)
 		return k;
 	/* The first of them has its blocks already; each bucket passed after it asks for at most one per member. */
-	int64_t free = g->pool.n_free, bs = g->cfg.block_size;
-	if ((int64_t)c->list.n * ((k - 1 + bs - 1) / bs) <= free)
+	int32_t free = g->pool.n_free, bs = g->cfg.block_size, taken = 0;
+	if ((int64_t)c->list.n * (((int32_t)k - 1 + bs - 1) / bs) <= free)
 		return k;
-	int64_t taken = 0;
-	for (int64_t i = 0; i < k - 1; i++) {
-		taken += c->wheel[bucket_of(g, c->tick + i)].n;
+	for (int32_t i = 0; i < k - 1; i++) {
+		taken += c->wheel[bucket_in(g, i)].n;
 		if (taken > free)
 			return i + 1;
 	}

@@ -25,6 +25,7 @@ struct slot_list { /* intrusive, doubly linked, in admission order */
 
 struct cohort {
 	int64_t tick;
+	int32_t due;            /* tick modulo block_size: the bucket whose members need a block at this tick */
 	struct slot_list list;  /* members */
 	int64_t ctx;            /* sum of computed + padding */
 	int64_t ctx_window;     /* sum of min(computed + padding + 1, window) */
@@ -46,8 +47,8 @@ void cohort_leave(struct engine *g, struct slot *s);
 
 /* Blocks that the members whose bucket is due lack. */
 int32_t cohort_demand(const struct engine *g);
-/* Gives each of them its block, in admission order. */
-int cohort_take_blocks(struct engine *g);
+/* Gives each of them its block, in admission order; how many it gave, or -1 (out of memory, in g->fault). */
+int32_t cohort_take_blocks(struct engine *g);
 /* One tick: sums move on; pages that are full now are remembered (st NULL: they have been). */
 int cohort_advance(struct engine *g, struct step *st);
 /* A member did not get its token in the tick just taken. */

@@ -201,7 +201,7 @@ static void account(struct engine *g, const struct step *st, int64_t start_ns, i
 {
 	struct engine_stats *t = &g->stats;
 	const struct snapshot *m = &st->mem;
-	int64_t bs = g->cfg.block_size, slots = (int64_t)g->cfg.num_blocks * bs, dt = end_ns - start_ns;
+	int64_t dt = end_ns - start_ns;
 	if (!t->steps)
 		t->first_ns = start_ns;
 	t->steps++;
@@ -215,12 +215,13 @@ static void account(struct engine *g, const struct step *st, int64_t start_ns, i
 	}
 	if (m->used > t->max_blocks_used)
 		t->max_blocks_used = m->used;
-	double ns = (double)dt;
-	t->kv_slot_ns += (double)slots * ns;
-	t->kv_token_ns += (double)m->tokens * ns;
-	t->kv_reserved_ns += (double)m->reserved * ns;
-	t->kv_internal_ns += (double)(m->used * bs - m->tokens - m->reserved) * ns;
-	t->kv_external_ns += (double)m->external * ns;
+	/* Exact: products of slots and nanoseconds outgrow 64 bits. */
+	g->usage.token += (__int128)m->tokens * dt;
+	g->usage.used += (__int128)m->used * dt;
+	if (g->contiguous) {
+		g->usage.reserved += (__int128)m->reserved * dt;
+		g->usage.external += (__int128)m->external * dt;
+	}
 }
 
 static void tell_step(struct engine *g, const struct step *st, int64_t start_ns, int64_t end_ns,
@@ -250,7 +251,8 @@ static void tell_step(struct engine *g, const struct step *st, int64_t start_ns,
 /* A uniform batch run once more: what planning it again would have done. */
 static int repeat_uniform(struct engine *g, struct step *st)
 {
-	if (cohort_take_blocks(g))
+	int32_t taken = g->contiguous ? 0 : cohort_take_blocks(g), n = g->cohort.list.n;
+	if (taken < 0)
 		return ERR_MEMORY;
 	struct batch *b = &st->batch;
 	b->step++;
@@ -263,7 +265,10 @@ static int repeat_uniform(struct engine *g, struct step *st)
 	}
 	if (cohort_advance(g, st))
 		return ERR_MEMORY;
-	plan_snapshot(g, st);
+	st->mem.used += taken;
+	st->mem.cached = g->pool.n_cached;
+	st->mem.tokens += n;
+	st->mem.reserved -= g->contiguous ? n : 0;
 	return ERR_NONE;
 }
 
@@ -275,7 +280,8 @@ int emit_step(struct engine *g, struct step *st, const struct step_result *res, 
 			return err_set(e, ERR_MEMORY, "%s", g->fault.text);
 		end_ns = res->end_ns[i];
 		account(g, st, start_ns, end_ns, res);
-		memory_commit(g, st);
+		if (st->n_pages)
+			memory_commit(g, st);
 		if (st->uniform)
 			emit_uniform(g, st, end_ns);
 		else if (st->cohort_rows && !g->flat)

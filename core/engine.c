@@ -263,10 +263,10 @@ static int ingest(struct engine *g, struct err *e)
 	int32_t req;
 	int64_t arrival_ns;
 	do {
-		if (bury_orphans(g, e))
+		if (g->w->child_at && bury_orphans(g, e))
 			return ERR_MEMORY;
 		while ((req = source_pop(g->src, g->now_ns, &arrival_ns)) >= 0)
-			if (arrive(g, req, arrival_ns, e) || bury_orphans(g, e))
+			if (arrive(g, req, arrival_ns, e) || (g->w->child_at && bury_orphans(g, e)))
 				return ERR_MEMORY;
 	} while (source_next_ns(g->src) <= g->now_ns);
 	if (g->waiting.count > g->stats.max_waiting)
@@ -400,9 +400,16 @@ const struct request *engine_request(const struct engine *g, int32_t req)
 	return &g->requests[req];
 }
 
-const struct engine_stats *engine_stats(const struct engine *g)
+void engine_stats(const struct engine *g, struct engine_stats *out)
 {
-	return &g->stats;
+	const struct usage *u = &g->usage;
+	double bs = g->cfg.block_size;
+	*out = g->stats;
+	out->kv_slot_ns = (double)g->cfg.num_blocks * bs * (double)g->stats.busy_ns;
+	out->kv_token_ns = (double)u->token;
+	out->kv_reserved_ns = (double)u->reserved;
+	out->kv_external_ns = (double)u->external;
+	out->kv_internal_ns = (double)(u->used * g->cfg.block_size - u->token - u->reserved);
 }
 
 const struct engine_config *engine_config(const struct engine *g)

@@ -112,7 +112,7 @@ int engine_run(struct engine *g, struct backend *b, const struct run_hooks *hook
 
 const struct workload *engine_workload(const struct engine *g);
 const struct request *engine_request(const struct engine *g, int32_t req);
-const struct engine_stats *engine_stats(const struct engine *g);
+void engine_stats(const struct engine *g, struct engine_stats *out);
 const struct engine_config *engine_config(const struct engine *g); /* with defaults resolved */
 
 /* Requests ended in the last engine_end or engine_begin (rejections), for whoever drives the engine. */

@@ -106,6 +106,12 @@ struct holdings {
 	int64_t final_kv; /* tokens whose KV they will have written in the end */
 };
 
+/* Memory in use x nanoseconds, exact. */
+struct usage {
+	__int128 token, reserved, external; /* slots */
+	__int128 used;                      /* blocks */
+};
+
 struct engine {
 	struct engine_config cfg;
 	const struct workload *w;
@@ -166,6 +172,7 @@ struct engine {
 	int32_t *finished; /* slots that end with this step */
 	int64_t n_finished, cap_finished;
 
+	struct usage usage;
 	struct engine_stats stats;
 };
 
