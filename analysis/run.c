@@ -320,7 +320,7 @@ static int loop(struct parts *p, struct err *e)
 	double began = seconds();
 	int rc = engine_run(p->engine, &p->backend, &hooks, e);
 	p->result->sim_wall_s = seconds() - began;
-	p->result->stats = *engine_stats(p->engine);
+	engine_stats(p->engine, &p->result->stats);
 	return rc;
 }
 

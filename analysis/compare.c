@@ -1,0 +1,234 @@
+#include "analysis/compare.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "analysis/run.h"
+#include "analysis/text.h"
+#include "core/mem.h"
+
+/* --- building ----------------------------------------------------------------------------------------------------- */
+
+/* The metric of that key in a list; a run with other percentiles may lack it. */
+static const struct metric_value *find(const struct metric_value *list, int32_t n, int32_t guess, const char *key)
+{
+	if (guess < n && strcmp(list[guess].key, key) == 0)
+		return &list[guess];
+	for (int32_t i = 0; i < n; i++)
+		if (strcmp(list[i].key, key) == 0)
+			return &list[i];
+	return NULL;
+}
+
+static bool better(enum metric_better side, double a, double b)
+{
+	return side == METRIC_HIGHER ? a > b : a < b;
+}
+
+/* The best of a row is marked where there is a better side and not all are the same. */
+static void mark_best(struct compare_cell *row, int32_t n, enum metric_better side)
+{
+	double best = NAN;
+	bool differ = false;
+	for (int32_t i = 0; i < n; i++) {
+		if (isnan(row[i].value))
+			continue;
+		differ = differ || (!isnan(best) && row[i].value != best);
+		if (isnan(best) || better(side, row[i].value, best))
+			best = row[i].value;
+	}
+	for (int32_t i = 0; i < n; i++)
+		row[i].best = side != METRIC_NEUTRAL && differ && row[i].value == best;
+}
+
+static void set_ratios(struct compare_cell *row, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		row[i].ratio = i > 0 && row[0].value != 0 ? row[i].value / row[0].value : NAN;
+}
+
+static bool row_is_empty(const struct compare_cell *row, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		if (!isnan(row[i].value))
+			return false;
+	return true;
+}
+
+/* lists: [n_runs][METRICS_MAX_VALUES]. Rows that no run defines are left out. */
+static void fill(struct compare_table *t, const struct metric_value *lists, const int32_t *lengths, bool all)
+{
+	for (int32_t i = 0; i < lengths[0]; i++) {
+		const struct metric_value *first = &lists[i];
+		if (!all && !first->headline)
+			continue;
+		struct compare_cell *row = t->cells + (size_t)t->n_rows * (size_t)t->n_runs;
+		for (int32_t k = 0; k < t->n_runs; k++) {
+			const struct metric_value *v =
+				find(lists + (size_t)k * METRICS_MAX_VALUES, lengths[k], i, first->key);
+			row[k] = (struct compare_cell){.value = v ? v->value : NAN, .thin = v && v->thin};
+		}
+		if (row_is_empty(row, t->n_runs))
+			continue;
+		mark_best(row, t->n_runs, first->better);
+		set_ratios(row, t->n_runs);
+		t->rows[t->n_rows++] = *first;
+	}
+}
+
+static int names(struct compare_table *t, const struct run_settings *const *s, struct err *e)
+{
+	for (int32_t k = 0; k < t->n_runs; k++) {
+		t->names[k] = mem_strdup(s[k]->label ? s[k]->label : s[k]->policy);
+		if (!t->names[k])
+			return err_no_memory(e, "a table");
+		t->different_input = t->different_input || s[k]->workload_hash != s[0]->workload_hash;
+	}
+	return ERR_NONE;
+}
+
+int compare_build(struct compare_table *t, const struct run_settings *const *s, const struct run_result *const *r,
+		  int32_t n_runs, bool all, struct err *e)
+{
+	*t = (struct compare_table){.n_runs = n_runs};
+	struct metric_value *lists = mem_zalloc((size_t)n_runs * METRICS_MAX_VALUES, sizeof *lists);
+	int32_t *lengths = mem_zalloc((size_t)n_runs, sizeof *lengths);
+	t->rows = mem_zalloc(METRICS_MAX_VALUES, sizeof *t->rows);
+	t->cells = mem_zalloc((size_t)n_runs * METRICS_MAX_VALUES, sizeof *t->cells);
+	t->names = mem_zalloc((size_t)n_runs, sizeof *t->names);
+	int rc = ERR_NONE;
+	if (!lists || !lengths || !t->rows || !t->cells || !t->names)
+		rc = err_no_memory(e, "a table");
+	if (rc == ERR_NONE)
+		rc = names(t, s, e);
+	if (rc == ERR_NONE) {
+		for (int32_t k = 0; k < n_runs; k++)
+			lengths[k] = metrics_list(&r[k]->metrics, &r[k]->stats, lists + (size_t)k * METRICS_MAX_VALUES);
+		fill(t, lists, lengths, all);
+	} else {
+		compare_free(t);
+	}
+	mem_free(lists);
+	mem_free(lengths);
+	return rc;
+}
+
+void compare_free(struct compare_table *t)
+{
+	for (int32_t k = 0; t->names && k < t->n_runs; k++)
+		mem_free(t->names[k]);
+	mem_free(t->names);
+	mem_free(t->rows);
+	mem_free(t->cells);
+	*t = (struct compare_table){0};
+}
+
+/* --- printing ----------------------------------------------------------------------------------------------------- */
+
+#define LABEL 20 /* columns */
+#define UNIT 8
+#define CELL 21 /* gap 1, value 11, mark 1, ratio 8 */
+#define HEADING (CELL - 2)
+
+static void spaces(FILE *f, int n)
+{
+	fprintf(f, "%*s", n > 0 ? n : 0, "");
+}
+
+/* Up to HEADING bytes of a name, broken where it reads well. */
+static int line_length(const char *name)
+{
+	int n = (int)strlen(name), at = HEADING;
+	if (n <= HEADING)
+		return n;
+	while (at > HEADING / 2 && !strchr(" ,:", name[at - 1]))
+		at--;
+	return at > HEADING / 2 ? at : HEADING;
+}
+
+/* Column headings, over as many lines as the longest needs. `shown` are the runs of this block. */
+static void print_headings(const struct compare_table *t, FILE *f, const int32_t *shown, int n)
+{
+	const char *left[16];
+	for (int k = 0; k < n; k++)
+		left[k] = t->names[shown[k]];
+	for (bool more = true; more;) {
+		more = false;
+		spaces(f, LABEL + UNIT);
+		for (int k = 0; k < n; k++) {
+			int len = line_length(left[k]);
+			fprintf(f, "  %.*s", len, left[k]);
+			left[k] += len;
+			if (k < n - 1)
+				spaces(f, HEADING - len);
+			more = more || *left[k];
+		}
+		fputc('\n', f);
+	}
+}
+
+static void print_cell(FILE *f, const struct compare_cell *c, const char *unit, bool bold, bool last)
+{
+	char number[TEXT_NUMBER], ratio[TEXT_NUMBER] = "";
+	bool strong = bold && c->best;
+	fprintf(f, " %s%11s%s%c", strong ? "\033[1m" : "", text_value(c->value, unit, number), strong ? "\033[0m" : "",
+		c->best                       ? '*'
+		: c->thin && !isnan(c->value) ? '~'
+					      : ' ');
+	if (!isnan(c->ratio))
+		snprintf(ratio, sizeof ratio,
+			 c->ratio >= 999.5   ? "%.2gx"
+			 : c->ratio >= 99.95 ? "%.0fx"
+					     : "%.2fx",
+			 c->ratio);
+	fprintf(f, last ? "%7s" : "%7s ", ratio);
+}
+
+static void print_block(const struct compare_table *t, FILE *f, const int32_t *shown, int n, bool bold)
+{
+	print_headings(t, f, shown, n);
+	for (int32_t i = 0; i < t->n_rows; i++) {
+		const struct metric_value *row = &t->rows[i];
+		fprintf(f, "%-*s%-*s", LABEL, row->label, UNIT, text_unit(row->unit));
+		for (int k = 0; k < n; k++)
+			print_cell(f, &t->cells[(size_t)i * (size_t)t->n_runs + (size_t)shown[k]], row->unit, bold,
+				   k == n - 1);
+		fputc('\n', f);
+	}
+}
+
+static bool has_mark(const struct compare_table *t, bool thin)
+{
+	for (int64_t i = 0; i < (int64_t)t->n_rows * t->n_runs; i++)
+		if (thin ? t->cells[i].thin && !t->cells[i].best : t->cells[i].best)
+			return true;
+	return false;
+}
+
+int compare_print(const struct compare_table *t, FILE *f, int width, bool bold, struct err *e)
+{
+	int fit = ((width > 0 ? width : 100) - LABEL - UNIT) / CELL;
+	fit = fit < 2 ? 2 : fit > 16 ? 16 : fit;
+	if (t->different_input)
+		fputs("These runs did not have the same input: their workload hashes differ.\n", f);
+	for (int32_t next = 0; next < t->n_runs;) {
+		int32_t shown[16] = {0};
+		int n = 0;
+		if (next > 0) {
+			fputc('\n', f);
+			n = 1; /* the first run again: ratios are against it */
+		}
+		while (n < fit && next < t->n_runs)
+			shown[n++] = next++;
+		print_block(t, f, shown, n, bold);
+	}
+	if (has_mark(t, false))
+		fputs("* best of its row", f);
+	if (t->n_runs > 1)
+		fprintf(f, "%sx = against %s", has_mark(t, false) ? "   " : "", t->names[0]);
+	if (has_mark(t, true))
+		fputs("   ~ from too few samples to be relied on", f);
+	fputc('\n', f);
+	return ferror(f) ? err_set(e, ERR_IO, "writing the table: %s", strerror(errno)) : ERR_NONE;
+}

@@ -1,0 +1,17 @@
+/* text.h: numbers as people read them in tables. */
+#ifndef ANALYSIS_TEXT_H
+#define ANALYSIS_TEXT_H
+
+#include <stdint.h>
+
+#define TEXT_NUMBER 32
+
+/* 1234567 -> "1,234,567" */
+const char *text_count(int64_t v, char buf[TEXT_NUMBER]);
+/* About four significant digits: "0.0123", "3.142", "27.18", "314.2", "19,366"; "-" for NAN, "inf". Whole numbers that
+ * are counts (unit "requests", "tokens" or "") have no decimals; a "share" is shown in percent. */
+const char *text_value(double v, const char *unit, char buf[TEXT_NUMBER]);
+/* The unit's column for it: "%" for "share", else as it is. */
+const char *text_unit(const char *unit);
+
+#endif
