@@ -25,55 +25,41 @@ static int text_width(void)
 	return w.ws_col < 60 ? 60 : w.ws_col > 100 ? 100 : w.ws_col;
 }
 
-/* Fills words into lines of `width`, every line but the first indented; the cursor stands at `column`. Lines of the
- * text that begin with a blank, and empty ones, stay as they are. */
-static void print_filled(const char *text, int indent, int column, int width)
+/* Words of one line of text, filled into lines of `width`, every one but the first indented. The cursor stands at
+ * `column`. */
+static void fill_line(const char *text, int n, int indent, int column, int width)
 {
-	bool line_open = column > indent || indent == 0;
 	int at = column;
-	while (*text) {
-		if (*text == '\n') {
-			bool keep = text[1] == '\n' || text[1] == ' ' || text[1] == '\0';
-			text++;
-			if (keep) {
-				putchar('\n');
-				at = 0;
-				line_open = false;
-				while (*text == '\n')
-					putchar('\n'), text++;
-				if (*text == ' ') {
-					int n = (int)strcspn(text, "\n");
-					printf("%*s%.*s", indent, "", n, text);
-					at = indent + n;
-					line_open = true;
-					text += n;
-				}
-			}
-			continue;
-		}
-		if (*text == ' ') {
-			text++;
-			continue;
-		}
-		int n = (int)strcspn(text, " \n");
-		if (line_open && at + 1 + n > width) {
-			putchar('\n');
-			at = 0;
-			line_open = false;
-		}
-		if (at < indent) {
-			printf("%*s", indent - at, "");
+	bool line_empty = true;
+	for (const char *end = text + n; text < end;) {
+		int len = (int)strcspn(text, " \n");
+		if (!line_empty && at + 1 + len > width) {
+			printf("\n%*s", indent, "");
 			at = indent;
-		} else if (at > indent && at != column) {
-			putchar(' ');
-			at++;
+			line_empty = true;
 		}
-		printf("%.*s", n, text);
-		at += n;
-		line_open = true;
-		text += n;
+		at += printf("%s%.*s", line_empty ? "" : " ", len, text);
+		line_empty = false;
+		text += len;
+		while (text < end && *text == ' ')
+			text++;
 	}
 	putchar('\n');
+}
+
+/* Paragraphs; lines that begin with a blank stay as they are. */
+static void print_filled(const char *text, int indent, int column, int width)
+{
+	for (bool first = true; *text; first = false) {
+		int n = (int)strcspn(text, "\n");
+		if (!first && n)
+			printf("%*s", indent, "");
+		if (*text == ' ')
+			printf("%.*s\n", n, text);
+		else
+			fill_line(text, n, indent, first ? column : indent, width);
+		text += n + (text[n] == '\n');
+	}
 }
 
 static int print_option_head(const struct opt *o)

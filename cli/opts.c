@@ -233,7 +233,7 @@ static bool is_switches(const char *word)
 	}
 }
 
-static int take_switch(struct parse *p, const struct opt *o, char *inline_value)
+static int take_switch(struct parse *p, const struct opt *o, const char *inline_value)
 {
 	const char *value = "on";
 	p->at++;

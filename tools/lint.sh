@@ -1,0 +1,34 @@
+#!/bin/bash
+# lint.sh: everything that looks at the sources without running them. Every part runs; the status is bad if any found
+# something.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+jobs=$(nproc)
+bad=0
+folders=(core policies sim traces analysis cli tests)
+mapfile -t sources < <(find "${folders[@]}" -name '*.[ch]' | sort)
+mapfile -t units < <(find core policies sim traces analysis cli -name '*.c' | sort)
+mapfile -t scripts < <(find tools tests .ci -name '*.sh' -o -path .ci/run)
+
+part() {
+	local what=$1
+	shift
+	if "$@"; then echo "$what: fine"; else
+		echo "$what: see above"
+		bad=1
+	fi
+}
+
+tidy() {
+	printf '%s\n' "${units[@]}" | xargs -P "$jobs" -n 6 clang-tidy --quiet 2>/dev/null -- -std=c17 -D_GNU_SOURCE -I. \
+		-Ibuild/gen -DLOCKSTEP_VERSION='"0"' 2>&1
+}
+
+part clang-format clang-format --dry-run -Werror "${sources[@]}"
+part shellcheck shellcheck "${scripts[@]}"
+part layers tools/check_layers.sh build
+part cppcheck cppcheck --quiet -j "$jobs" --std=c11 --enable=warning,performance,portability --inline-suppr \
+	--error-exitcode=1 --suppress=missingIncludeSystem --suppress=unknownMacro --library=posix -I . -D__GNUC__ \
+	"${units[@]}"
+part clang-tidy tidy
+exit "$bad"
