@@ -28,11 +28,11 @@ double serving_ttft_ns(const struct cost *c, const struct serving_load *l)
 void serving_point(const struct cost *c, const struct serving_load *l, double price_per_hour, int32_t batch,
 		   struct serving_point *out)
 {
-	int64_t ctx = batch * (l->prompt + l->output / 2);
+	int64_t each = l->prompt + l->output / 2, seen = l->window && each > l->window ? l->window : each;
 	struct batch b = {.decodes = batch,
-			  .decode_ctx = ctx,
-			  .decode_ctx_window = ctx,
-			  .window_growing = batch,
+			  .decode_ctx = batch * each,
+			  .decode_ctx_window = batch * seen,
+			  .window_growing = seen < each ? 0 : batch,
 			  .sampled = batch,
 			  .running = batch};
 	memset(out, 0, sizeof *out);

@@ -12,6 +12,7 @@
 struct serving_load {
 	int64_t prompt, output; /* tokens of every request */
 	int32_t budget; /* tokens a step may compute: prompts are prefilled in such chunks */
+	int32_t window; /* the model's sliding window, 0 = none */
 };
 
 struct serving_point {
