@@ -178,9 +178,8 @@ static bool fits_contiguous(struct engine *g, int32_t blocks, int32_t keep_free)
 static bool still_blocked(const struct engine *g, int32_t req, const struct admit_options *o)
 {
 	return g->hit.blocked_req == req && g->hit.blocked_growth == g->pool.growth &&
-	       o->whole_must_fit == g->hit.blocked_whole &&
-	       (o->whole_must_fit || o->tokens >= g->hit.blocked_tokens) && o->reserve >= g->hit.blocked_reserve &&
-	       (int64_t)g->hit.blocked_need + o->keep_free > g->pool.n_free;
+	       o->whole_must_fit == g->hit.blocked_whole && (o->whole_must_fit || o->tokens >= g->hit.blocked_tokens) &&
+	       o->reserve >= g->hit.blocked_reserve && (int64_t)g->hit.blocked_need + o->keep_free > g->pool.n_free;
 }
 
 /* Size and memory together: *tokens to compute, *fresh blocks to take. */

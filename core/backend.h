@@ -12,13 +12,13 @@ struct engine;
 
 /* What came of one submitted batch. Arrays belong to the backend and live until its next call. */
 struct step_result {
-	int64_t steps;          /* how often it was run: 1 .. batch.repeat */
-	const int64_t *end_ns;  /* [steps] when each of them ended */
-	int64_t start_ns;       /* when the first began */
-	int64_t host_ns;        /* host part of the last one's duration */
-	const int32_t *eos;     /* [n_eos] requests whose token in the last of them was an end-of-sequence */
+	int64_t steps; /* how often it was run: 1 .. batch.repeat */
+	const int64_t *end_ns; /* [steps] when each of them ended */
+	int64_t start_ns; /* when the first began */
+	int64_t host_ns; /* host part of the last one's duration */
+	const int32_t *eos; /* [n_eos] requests whose token in the last of them was an end-of-sequence */
 	int32_t n_eos;
-	double outside;         /* how far the query lay outside what was measured; 0 = inside (sim/cost.h) */
+	double outside; /* how far the query lay outside what was measured; 0 = inside (sim/cost.h) */
 };
 
 /* Memory tiers of transfer(). */
@@ -37,7 +37,7 @@ struct backend_ops {
 	int (*wait)(void *self, struct step_result *out, struct err *e);
 	/* Starts copying n pages; its completion is reported with `ticket` by a later step. NULL: no tiers. */
 	int (*transfer)(void *self, enum tier from, enum tier to, const int32_t *src, const int32_t *dst, int32_t n,
-	                int64_t *ticket, struct err *e);
+			int64_t *ticket, struct err *e);
 	void (*close)(void *self);
 };
 

@@ -187,21 +187,31 @@ static int remember_pages(struct engine *g, struct step *st)
 	return ERR_NONE;
 }
 
-int cohort_advance(struct engine *g, struct step *st)
+void cohort_turn(struct engine *g)
+{
+	g->cohort.tick++;
+	if (++g->cohort.due == g->cfg.block_size)
+		g->cohort.due = 0;
+}
+
+void cohort_add_ticks(struct engine *g, int64_t ticks)
 {
 	struct cohort *c = &g->cohort;
-	if (st && g->cfg.prefix_caching && remember_pages(g, st))
-		return ERR_MEMORY;
-	g->hold.resident += c->list.n;
-	c->ctx += c->list.n;
-	c->ctx_window += c->below;
-	c->tick++;
-	if (++c->due == g->cfg.block_size)
-		c->due = 0;
+	g->hold.resident += c->list.n * ticks;
+	c->ctx += c->list.n * ticks;
+	c->ctx_window += c->below * ticks;
 	while (tick_heap_first(&c->crossings) <= c->tick) {
 		tick_heap_take(&c->crossings, c->crossings.at[0].slot);
 		c->below--;
 	}
+}
+
+int cohort_advance(struct engine *g, struct step *st)
+{
+	if (st && g->cfg.prefix_caching && remember_pages(g, st))
+		return ERR_MEMORY;
+	cohort_turn(g);
+	cohort_add_ticks(g, 1);
 	return ERR_NONE;
 }
 

@@ -25,15 +25,15 @@ struct slot_list { /* intrusive, doubly linked, in admission order */
 
 struct cohort {
 	int64_t tick;
-	int32_t due;            /* tick modulo block_size: the bucket whose members need a block at this tick */
-	struct slot_list list;  /* members */
-	int64_t ctx;            /* sum of computed + padding */
-	int64_t ctx_window;     /* sum of min(computed + padding + 1, window) */
-	int32_t below;          /* members whose next context is below the window */
+	int32_t due; /* tick modulo block_size: the bucket whose members need a block at this tick */
+	struct slot_list list; /* members */
+	int64_t ctx; /* sum of computed + padding */
+	int64_t ctx_window; /* sum of min(computed + padding + 1, window) */
+	int32_t below; /* members whose next context is below the window */
 	struct slot_list *wheel; /* [block_size] */
 	struct tick_heap ends, crossings;
-	int64_t last_ns;        /* end of the last step in which the cohort advanced */
-	int32_t *fresh;         /* [n_fresh] members whose last token came at another time */
+	int64_t last_ns; /* end of the last step in which the cohort advanced */
+	int32_t *fresh; /* [n_fresh] members whose last token came at another time */
 	int64_t n_fresh, cap_fresh;
 };
 
@@ -51,6 +51,9 @@ int32_t cohort_demand(const struct engine *g);
 int32_t cohort_take_blocks(struct engine *g);
 /* One tick: sums move on; pages that are full now are remembered (st NULL: they have been). */
 int cohort_advance(struct engine *g, struct step *st);
+/* The two halves of it, for runs of uniform steps: the wheel turns at each, the sums may follow for all of them. */
+void cohort_turn(struct engine *g);
+void cohort_add_ticks(struct engine *g, int64_t ticks);
 /* A member did not get its token in the tick just taken. */
 void cohort_skipped(struct engine *g, struct slot *s);
 

@@ -13,9 +13,9 @@ struct content_walk {
 	const struct workload *w;
 	const struct spec *spec;
 	uint64_t chain; /* identity of the last page, 0 before the first */
-	int64_t token;  /* first token of the next page */
-	int64_t piece;  /* current content id: index into spec's ids; n_hashes = the prompt's rest; + 1 = generated */
-	int64_t begin, end;   /* tokens the current piece covers */
+	int64_t token; /* first token of the next page */
+	int64_t piece; /* current content id: index into spec's ids; n_hashes = the prompt's rest; + 1 = generated */
+	int64_t begin, end; /* tokens the current piece covers */
 	uint64_t id;
 	int32_t page;
 	int32_t req;

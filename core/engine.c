@@ -72,10 +72,10 @@ static int resolve_max_model_len(struct engine_config *c, struct err *e)
 	if (holds > INT32_MAX)
 		holds = INT32_MAX;
 	if (c->max_model_len > holds)
-		return err_set(e, ERR_INPUT,
-			       "max_model_len %d is more than the %s %lld tokens: lower --max-model-len%s", c->max_model_len,
-			       c->model_max_len && holds == c->model_max_len ? "model's" : "KV memory's",
-			       (long long)holds, c->kv_off ? "" : " or give the KV cache more memory");
+		return err_set(
+			e, ERR_INPUT, "max_model_len %d is more than the %s %lld tokens: lower --max-model-len%s",
+			c->max_model_len, c->model_max_len && holds == c->model_max_len ? "model's" : "KV memory's",
+			(long long)holds, c->kv_off ? "" : " or give the KV cache more memory");
 	if (!c->max_model_len)
 		c->max_model_len = (int32_t)holds;
 	return ERR_NONE;
@@ -108,27 +108,31 @@ static int fit_policy(struct engine *g, bool len_given, struct err *e)
 	struct engine_config *c = &g->cfg;
 	const char *name = g->policy->desc->name;
 	if (c->kv_off && !t->kv_off_ok)
-		return err_set(e, ERR_INPUT, "policy %s needs a KV cache: --kv-cache off goes with naive or continuous", name);
-	if (t->contiguous && c->prefix_caching)
-		return err_set(e, ERR_INPUT,
-			       "policy %s reserves contiguous memory, which cannot share prefixes: turn its reservation "
-			       "off or do without --enable-prefix-caching",
+		return err_set(e, ERR_INPUT, "policy %s needs a KV cache: --kv-cache off goes with naive or continuous",
 			       name);
+	if (t->contiguous && c->prefix_caching)
+		return err_set(
+			e, ERR_INPUT,
+			"policy %s reserves contiguous memory, which cannot share prefixes: turn its reservation "
+			"off or do without --enable-prefix-caching",
+			name);
 	if (t->unbudgeted)
 		return ERR_NONE;
 	if (c->max_num_batched_tokens < c->max_num_seqs)
-		return err_set(e, ERR_INPUT,
-			       "max_num_batched_tokens (%d) is less than max_num_seqs (%d): a step could not give every "
-			       "running request its token; raise the first or lower the second",
-			       c->max_num_batched_tokens, c->max_num_seqs);
+		return err_set(
+			e, ERR_INPUT,
+			"max_num_batched_tokens (%d) is less than max_num_seqs (%d): a step could not give every "
+			"running request its token; raise the first or lower the second",
+			c->max_num_batched_tokens, c->max_num_seqs);
 	if (!t->whole_prompts || c->max_num_batched_tokens >= c->max_model_len)
 		return ERR_NONE;
 	if (len_given)
-		return err_set(e, ERR_INPUT,
-			       "max_num_batched_tokens (%d) is less than max_model_len (%d) and prompts are not chunked: "
-			       "a longer prompt could never run; raise the first, lower the second, or enable chunked "
-			       "prefill",
-			       c->max_num_batched_tokens, c->max_model_len);
+		return err_set(
+			e, ERR_INPUT,
+			"max_num_batched_tokens (%d) is less than max_model_len (%d) and prompts are not chunked: "
+			"a longer prompt could never run; raise the first, lower the second, or enable chunked "
+			"prefill",
+			c->max_num_batched_tokens, c->max_model_len);
 	/* One more than the budget: what is computed never includes the last token. */
 	c->max_model_len = c->max_num_batched_tokens + 1;
 	g->budget_capped = true;

@@ -26,23 +26,23 @@ enum queue_order { QUEUE_FCFS, QUEUE_PRIORITY };
 enum hit_visible { HIT_VISIBLE_ALLOC, HIT_VISIBLE_COMMIT };
 
 struct engine_config {
-	int32_t max_num_seqs;           /* most requests holding memory at once */
+	int32_t max_num_seqs; /* most requests holding memory at once */
 	int32_t max_num_batched_tokens; /* a step's token budget, for policies that have one */
-	int32_t max_model_len;          /* prompt + output at most; 0 = what the KV memory holds, capped by model_max_len */
-	int32_t model_max_len;          /* the model's own limit; 0 = none */
-	int32_t block_size;             /* tokens per KV block */
-	int32_t num_blocks;             /* KV blocks of the device */
-	int32_t window;                 /* sliding window for batch.decode_ctx_window, tokens; 0 = none */
-	bool kv_off;                    /* no KV cache: every step computes every token again (--kv-cache off) */
+	int32_t max_model_len; /* prompt + output at most; 0 = what the KV memory holds, capped by model_max_len */
+	int32_t model_max_len; /* the model's own limit; 0 = none */
+	int32_t block_size; /* tokens per KV block */
+	int32_t num_blocks; /* KV blocks of the device */
+	int32_t window; /* sliding window for batch.decode_ctx_window, tokens; 0 = none */
+	bool kv_off; /* no KV cache: every step computes every token again (--kv-cache off) */
 	bool prefix_caching;
 	enum hit_visible hit_visible;
 	enum queue_order queue_order;
 	bool async_scheduling; /* plan step t+1 while step t runs */
-	bool single_steps;     /* never take several uniform steps at once (tests) */
-	bool exact_walk;       /* never take the uniform fast path at all (tests) */
-	bool check;            /* verify every invariant after every step */
+	bool single_steps; /* never take several uniform steps at once (tests) */
+	bool exact_walk; /* never take the uniform fast path at all (tests) */
+	bool check; /* verify every invariant after every step */
 	int32_t max_concurrency; /* client side: requests in flight at most; 0 = no limit */
-	uint64_t seed;           /* of the policy's random stream */
+	uint64_t seed; /* of the policy's random stream */
 	int16_t replica;
 };
 
@@ -55,34 +55,34 @@ int engine_config_resolve(struct engine_config *c, struct err *e);
 
 /* Totals of a run so far. */
 struct engine_stats {
-	int64_t steps;          /* executed */
+	int64_t steps; /* executed */
 	int64_t first_ns, end_ns; /* start of the first step, end of the last */
-	int64_t busy_ns;        /* sum of step durations */
+	int64_t busy_ns; /* sum of step durations */
 	int64_t host_ns;
-	int64_t outside_steps;  /* steps the cost model had to extrapolate, and how far at most */
+	int64_t outside_steps; /* steps the cost model had to extrapolate, and how far at most */
 	double outside_max;
 	int64_t finished, rejected, aborted;
 	int64_t preemptions, recomputed_tokens;
 	int64_t prompt_tokens_computed; /* prefill tokens, padding not counted; recomputation included */
-	int64_t pad_tokens;             /* padding and held rows: work whose result nobody reads */
+	int64_t pad_tokens; /* padding and held rows: work whose result nobody reads */
 	int64_t output_tokens;
-	int64_t wasted_tokens;   /* asynchronous scheduling: computed past an end nobody knew of */
+	int64_t wasted_tokens; /* asynchronous scheduling: computed past an end nobody knew of */
 	int64_t prefix_lookups_tokens, prefix_hit_tokens; /* first admissions only */
-	int64_t evicted_blocks;  /* cached blocks whose content was dropped for new use */
+	int64_t evicted_blocks; /* cached blocks whose content was dropped for new use */
 	int32_t max_running, max_waiting, max_blocks_used;
 	/* Waste, time-weighted over the run, in slot x nanoseconds (divide by kv_slot_ns for the share). */
-	double kv_slot_ns;      /* all slots x busy time */
-	double kv_token_ns;     /* slots that hold a token's KV */
-	double kv_internal_ns;  /* allocated, but never to be used (tail of a last block; reserved past the true end) */
-	double kv_reserved_ns;  /* reserved for tokens that are still to come */
-	double kv_external_ns;  /* contiguous manager: free, but in holes too small for the head of the queue */
+	double kv_slot_ns; /* all slots x busy time */
+	double kv_token_ns; /* slots that hold a token's KV */
+	double kv_internal_ns; /* allocated, but never to be used (tail of a last block; reserved past the true end) */
+	double kv_reserved_ns; /* reserved for tokens that are still to come */
+	double kv_external_ns; /* contiguous manager: free, but in holes too small for the head of the queue */
 };
 
 /* Engine over w with `policy` (policies/registry.h makes one; it stays the caller's). `requests` is [w->n], zeroed.
  * Configuration errors (a budget below max_num_seqs, ...) are ERR_INPUT and name both values. */
 int engine_create(struct engine **out, const struct engine_config *c, const struct workload *w,
-                  struct request *requests, struct source *src, struct policy *policy, const struct recorder *rec,
-                  struct err *e);
+		  struct request *requests, struct source *src, struct policy *policy, const struct recorder *rec,
+		  struct err *e);
 void engine_free(struct engine *e);
 
 enum engine_next { ENGINE_BATCH, ENGINE_IDLE, ENGINE_DONE };
@@ -93,7 +93,7 @@ enum engine_next { ENGINE_BATCH, ENGINE_IDLE, ENGINE_DONE };
  * ENGINE_DONE: every request of the source has ended.
  * A stall is ERR_STALL: the text names who holds what. */
 int engine_begin(struct engine *g, int64_t now_ns, enum engine_next *next, const struct batch **batch,
-                 int64_t *until_ns, struct err *e);
+		 int64_t *until_ns, struct err *e);
 
 /* Commits the oldest batch begun and not yet ended. */
 int engine_end(struct engine *g, const struct step_result *res, struct err *e);

@@ -22,29 +22,29 @@
 enum slot_part { PART_FREE = 0, PART_PREFILL, PART_COHORT, PART_HELD };
 
 struct slot {
-	int32_t req;      /* index into the workload */
-	int32_t prompt;   /* tokens */
-	int32_t bound;    /* outputs at which it ends: the trace's length and every limit */
-	int32_t max_out;  /* the same without the trace's secret: what policies may know */
+	int32_t req; /* index into the workload */
+	int32_t prompt; /* tokens */
+	int32_t bound; /* outputs at which it ends: the trace's length and every limit */
+	int32_t max_out; /* the same without the trace's secret: what policies may know */
 	int32_t computed; /* tokens whose KV is there or being written by steps in flight */
-	int32_t outputs;  /* tokens produced or being produced by steps in flight */
-	int32_t emitted;  /* tokens that have come out; flat mode and prefilling only */
-	int32_t pad;      /* padding before its prompt, part of its context */
-	int32_t peak;     /* most tokens computed before a preemption: below it, work is recomputation */
-	int64_t order;    /* admission number */
+	int32_t outputs; /* tokens produced or being produced by steps in flight */
+	int32_t emitted; /* tokens that have come out; flat mode and prefilling only */
+	int32_t pad; /* padding before its prompt, part of its context */
+	int32_t peak; /* most tokens computed before a preemption: below it, work is recomputation */
+	int64_t order; /* admission number */
 	int64_t base_tick;
 
-	int32_t run_next, run_prev;   /* running list; run_next also chains free slots */
+	int32_t run_next, run_prev; /* running list; run_next also chains free slots */
 	int32_t part_next, part_prev; /* list of its part */
 	int32_t bucket_next, bucket_prev;
 	int32_t bucket; /* -1: never needs a block (contiguous) */
-	uint8_t part;   /* enum slot_part */
-	bool fresh;     /* its last token came at last_ns, not with the cohort's last tick */
+	uint8_t part; /* enum slot_part */
+	bool fresh; /* its last token came at last_ns, not with the cohort's last tick */
 	int64_t last_ns;
 
 	int64_t sched_step; /* step it is scheduled in, -1 */
-	int32_t sched_row;  /* its row there */
-	uint32_t epoch;     /* grows when the slot is emptied: rows in flight of an earlier tenant are void */
+	int32_t sched_row; /* its row there */
+	uint32_t epoch; /* grows when the slot is emptied: rows in flight of an earlier tenant are void */
 
 	int32_t *blocks; /* [n_blocks] its block table */
 	int32_t n_blocks;
@@ -59,9 +59,9 @@ struct row {
 	int32_t slot; /* -1: refunded (preempted in the step that scheduled it) */
 	uint32_t epoch;
 	int32_t tokens;
-	int32_t chunk;  /* its index in chunks; -1 = a decode */
+	int32_t chunk; /* its index in chunks; -1 = a decode */
 	bool completes; /* after it every token of the request is computed */
-	bool samples;   /* a token comes out */
+	bool samples; /* a token comes out */
 };
 
 struct pending_page { /* hit_visible = commit: remembered at the step's end */
@@ -74,7 +74,7 @@ struct pending_page { /* hit_visible = commit: remembered at the step's end */
 struct snapshot {
 	int32_t used, cached; /* blocks */
 	int32_t waiting;
-	int64_t tokens;   /* slots that hold a token's KV, shared ones once */
+	int64_t tokens; /* slots that hold a token's KV, shared ones once */
 	int64_t reserved; /* slots reserved for tokens still to come */
 	int64_t external; /* free slots in holes too small for the head of the queue */
 };
@@ -89,27 +89,27 @@ struct step {
 	int64_t cap_chunks;
 	struct pending_page *pages;
 	int64_t n_pages, cap_pages;
-	bool uniform;        /* the whole cohort ran, as one */
+	bool uniform; /* the whole cohort ran, as one */
 	int32_t cohort_rows; /* cohort members scheduled one by one */
-	int32_t acts;        /* successful actions other than plan_decodes */
+	int32_t acts; /* successful actions other than plan_decodes */
 	int32_t preempted;
-	int32_t joined;   /* requests that joined the cohort with this step */
-	bool was_empty;   /* the cohort was, before they did */
-	bool refunded;    /* some rows are void */
+	int32_t joined; /* requests that joined the cohort with this step */
+	bool was_empty; /* the cohort was, before they did */
+	bool refunded; /* some rows are void */
 	struct snapshot mem;
 };
 
 /* Memory, summed over the running requests; updated where it changes, weighted by time at each step's end. */
 struct holdings {
 	int64_t resident; /* computed + padding */
-	int64_t pad;      /* padding alone */
+	int64_t pad; /* padding alone */
 	int64_t final_kv; /* tokens whose KV they will have written in the end */
 };
 
 /* Memory in use x nanoseconds, exact. */
 struct usage {
 	__int128 token, reserved, external; /* slots */
-	__int128 used;                      /* blocks */
+	__int128 used; /* blocks */
 };
 
 struct engine {
@@ -121,9 +121,9 @@ struct engine {
 	struct recorder rec;
 	struct err fault; /* what a policy did wrong, or memory that ran out within an action */
 
-	bool flat;       /* no lazy cohort */
+	bool flat; /* no lazy cohort */
 	bool contiguous; /* memory manager */
-	bool in_finish;  /* on_finish is running: plan_hold allowed */
+	bool in_finish; /* on_finish is running: plan_hold allowed */
 	bool planning;
 	bool contig_misfit; /* the head found only holes too small in this step */
 	bool budget_capped; /* max_model_len was lowered to what a step's budget can compute whole */
@@ -133,13 +133,13 @@ struct engine {
 	int32_t *slot_of; /* [w->n], -1 */
 	struct slot_list running, prefilling, held;
 	struct cohort cohort;
-	int64_t held_ctx;   /* sum of the held rows' contexts, which go on growing */
+	int64_t held_ctx; /* sum of the held rows' contexts, which go on growing */
 	int64_t held_ticks; /* steps they have gone on for; a held slot's base_tick is on this scale */
 	int64_t next_order;
 
 	struct wait_queue waiting;
 	int64_t *preempted_at; /* [w->n] and */
-	int32_t *peak;         /* [w->n]: made at the first preemption */
+	int32_t *peak; /* [w->n]: made at the first preemption */
 
 	struct kv_pool pool;
 	struct kv_contig contig;
@@ -161,7 +161,7 @@ struct engine {
 
 	struct step steps[2];
 	int64_t begun, ended; /* steps */
-	int64_t event_step;   /* the step that events belong to now */
+	int64_t event_step; /* the step that events belong to now */
 	int64_t now_ns;
 	int64_t budget;
 	int64_t wake_ns;
@@ -184,7 +184,8 @@ static inline struct step *engine_step(struct engine *g)
 
 static inline int32_t slot_computed(const struct engine *g, const struct slot *s)
 {
-	return s->part == PART_COHORT && !g->flat ? s->computed + (int32_t)(g->cohort.tick - s->base_tick) : s->computed;
+	return s->part == PART_COHORT && !g->flat ? s->computed + (int32_t)(g->cohort.tick - s->base_tick)
+						  : s->computed;
 }
 
 static inline int32_t slot_outputs(const struct engine *g, const struct slot *s)
@@ -192,7 +193,8 @@ static inline int32_t slot_outputs(const struct engine *g, const struct slot *s)
 	return s->part == PART_COHORT && !g->flat ? s->outputs + (int32_t)(g->cohort.tick - s->base_tick) : s->outputs;
 }
 
-static inline void engine_event(struct engine *g, enum event_kind kind, int64_t at_ns, int32_t req, int64_t a, int64_t b)
+static inline void engine_event(struct engine *g, enum event_kind kind, int64_t at_ns, int32_t req, int64_t a,
+				int64_t b)
 {
 	if (!g->rec.event)
 		return;
@@ -214,7 +216,7 @@ static inline struct plan *engine_plan(struct engine *g)
 int slots_init(struct engine *g, struct err *e);
 void slots_free(struct engine *g);
 int32_t slot_take(struct engine *g, int32_t req); /* -1: out of memory, in g->fault */
-void slot_give(struct engine *g, int32_t slot);   /* off every list; its memory is released before */
+void slot_give(struct engine *g, int32_t slot); /* off every list; its memory is released before */
 void slot_list_add(struct engine *g, struct slot_list *l, int32_t slot); /* by admission order */
 void slot_list_drop(struct engine *g, struct slot_list *l, int32_t slot);
 
@@ -245,7 +247,7 @@ int engine_note_ended(struct engine *g, int32_t req, int64_t now_ns, struct err 
 
 /* actions.c */
 void slot_leave(struct engine *g, struct slot *s); /* off its part's list and sums; fields made exact */
-void slot_drop(struct engine *g, struct slot *s);  /* the same, its memory released and its place given back */
+void slot_drop(struct engine *g, struct slot *s); /* the same, its memory released and its place given back */
 int32_t slot_emitted(const struct engine *g, const struct slot *s); /* tokens that have come out */
 
 /* invariants.c: every book against every other; ERR_INVARIANT says which disagree */

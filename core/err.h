@@ -8,12 +8,12 @@
 
 enum err_code {
 	ERR_NONE = 0,
-	ERR_INPUT,       /* the user's input is wrong: exit status 2 */
-	ERR_MEMORY,      /* an allocation failed */
-	ERR_IO,          /* a file, the database or the network failed */
-	ERR_STALL,       /* the run cannot go on; the text names who holds what */
-	ERR_POLICY,      /* a policy asked for something it may not have */
-	ERR_INVARIANT,   /* --check found the engine's own books wrong: a bug of ours */
+	ERR_INPUT, /* the user's input is wrong: exit status 2 */
+	ERR_MEMORY, /* an allocation failed */
+	ERR_IO, /* a file, the database or the network failed */
+	ERR_STALL, /* the run cannot go on; the text names who holds what */
+	ERR_POLICY, /* a policy asked for something it may not have */
+	ERR_INVARIANT, /* --check found the engine's own books wrong: a bug of ours */
 	ERR_INTERRUPTED, /* SIGINT or SIGTERM: exit status 130 */
 };
 

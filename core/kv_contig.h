@@ -14,7 +14,7 @@ struct kv_hole {
 
 struct kv_contig {
 	int32_t num_blocks;
-	int32_t n_free;        /* blocks in all holes */
+	int32_t n_free; /* blocks in all holes */
 	struct kv_hole *holes; /* [n_holes] by address, never adjacent, never empty */
 	int64_t n_holes, cap_holes;
 };

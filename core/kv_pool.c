@@ -18,10 +18,11 @@ static int init_index(struct kv_pool *p, struct err *e)
 {
 	size_t n = (size_t)p->num_blocks;
 	p->index_mask = pow2_at_least(2 * (int64_t)p->num_blocks) - 1;
+	p->ref = mem_zalloc(n, sizeof *p->ref);
 	p->ring_pos = mem_alloc(n * sizeof *p->ring_pos);
 	p->content = mem_zalloc(n, sizeof *p->content);
 	p->index = mem_zalloc((size_t)p->index_mask + 1, sizeof *p->index);
-	if (!p->ring_pos || !p->content || !p->index)
+	if (!p->ref || !p->ring_pos || !p->content || !p->index)
 		return err_no_memory(e, "prefix cache");
 	for (int32_t i = 0; i < p->num_blocks; i++)
 		p->ring_pos[i] = i;
@@ -35,9 +36,8 @@ int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, bool
 	p->block_size = block_size;
 	/* Only prefix hits leave holes, so only then is room for them needed. */
 	p->ring_mask = pow2_at_least(caching ? 2 * (int64_t)num_blocks : num_blocks) - 1;
-	p->ref = mem_zalloc((size_t)num_blocks, sizeof *p->ref);
 	p->ring = mem_alloc((size_t)(p->ring_mask + 1) * sizeof *p->ring);
-	if (!p->ref || !p->ring) {
+	if (!p->ring) {
 		kv_pool_free(p);
 		return err_no_memory(e, "KV block books");
 	}
@@ -147,23 +147,42 @@ static void ring_push(struct kv_pool *p, int32_t id)
 	if (p->tail - p->head > p->ring_mask)
 		ring_compact(p);
 	p->ring[p->tail & p->ring_mask] = id;
-	if (p->ring_pos) {
-		p->ring_pos[id] = p->tail;
-		p->n_cached += p->content[id] != 0;
-	}
+	p->ring_pos[id] = p->tail;
+	p->n_cached += p->content[id] != 0;
 	p->tail++;
 	p->n_free++;
 	p->changes++;
 }
 
+/* Without caching no block is ever shared and the ring has no holes: taking and giving back are copies. */
+static void ring_take(struct kv_pool *p, int32_t n, int32_t *ids)
+{
+	int64_t at = p->head & p->ring_mask, upto_end = p->ring_mask + 1 - at;
+	int64_t first = n < upto_end ? n : upto_end;
+	for (int64_t i = 0; i < first; i++)
+		ids[i] = p->ring[at + i];
+	for (int64_t i = first; i < n; i++)
+		ids[i] = p->ring[i - first];
+	p->head += n;
+}
+
+static void ring_give(struct kv_pool *p, const int32_t *ids, int32_t n)
+{
+	int64_t at = p->tail & p->ring_mask, upto_end = p->ring_mask + 1 - at;
+	int64_t first = n < upto_end ? n : upto_end;
+	for (int64_t i = 0; i < first; i++)
+		p->ring[at + i] = ids[n - 1 - i];
+	for (int64_t i = first; i < n; i++)
+		p->ring[i - first] = ids[n - 1 - i];
+	p->tail += n;
+	p->n_free += n;
+}
+
 void kv_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 {
 	p->n_free -= n;
-	if (!p->ring_pos) {
-		for (int32_t i = 0; i < n; i++) {
-			ids[i] = p->ring[p->head++ & p->ring_mask];
-			p->ref[ids[i]] = 1;
-		}
+	if (!p->ref) {
+		ring_take(p, n, ids);
 		return;
 	}
 	for (int32_t i = 0; i < n;) {
@@ -178,12 +197,8 @@ void kv_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 
 void kv_release(struct kv_pool *p, const int32_t *ids, int32_t n)
 {
-	if (!p->ring_pos) { /* without caching nothing is shared: one pass, no holes */
-		for (int32_t i = n; i-- > 0;) {
-			p->ref[ids[i]] = 0;
-			p->ring[p->tail++ & p->ring_mask] = ids[i];
-		}
-		p->n_free += n;
+	if (!p->ref) {
+		ring_give(p, ids, n);
 		return;
 	}
 	for (int32_t i = n; i-- > 0;) {

@@ -15,7 +15,7 @@ struct err;
 
 #define KV_NO_BLOCK (-1)
 
-struct kv_slot {  /* one place of the content index */
+struct kv_slot { /* one place of the content index */
 	uint64_t key; /* 0 = empty */
 	int32_t block;
 };
@@ -23,18 +23,18 @@ struct kv_slot {  /* one place of the content index */
 struct kv_pool {
 	int32_t num_blocks;
 	int32_t block_size; /* tokens */
-	int32_t n_free;     /* unreferenced, cached or not */
-	int32_t n_cached;   /* of them, holding known content */
+	int32_t n_free; /* unreferenced, cached or not */
+	int32_t n_cached; /* of them, holding known content */
 	int64_t extra_refs; /* sum over blocks of (count - 1), for counts above 1: what sharing saves */
-	int64_t evicted;    /* blocks whose content was dropped for new use */
+	int64_t evicted; /* blocks whose content was dropped for new use */
 
-	int32_t *ref;  /* [num_blocks] block tables that hold it */
 	int32_t *ring; /* [ring_mask + 1] ids in the order they were freed; KV_NO_BLOCK = hole */
 	int64_t head, tail, ring_mask;
 
-	/* With caching only, else NULL. */
-	int64_t *ring_pos;     /* [num_blocks] where a free block stands in the ring */
-	uint64_t *content;     /* [num_blocks] identity of a full block's content, 0 = none */
+	/* With caching only, else NULL: without it every block is in at most one table. */
+	int32_t *ref; /* [num_blocks] block tables that hold it */
+	int64_t *ring_pos; /* [num_blocks] where a free block stands in the ring */
+	uint64_t *content; /* [num_blocks] identity of a full block's content, 0 = none */
 	struct kv_slot *index; /* [index_mask + 1] identity -> block, open addressing; equal keys oldest first */
 	int64_t index_mask;
 	/* Grows when a lookup made before could find more now: content was added or a block became referenced. */

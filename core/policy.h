@@ -25,10 +25,10 @@ enum param_type { PARAM_INT, PARAM_FLOAT, PARAM_BOOL, PARAM_ENUM, PARAM_DURATION
 struct policy_param {
 	const char *name;
 	enum param_type type;
-	const char *fallback;       /* the default, as a user would type it */
-	double min, max;            /* INT, FLOAT; DURATION in seconds */
+	const char *fallback; /* the default, as a user would type it */
+	double min, max; /* INT, FLOAT; DURATION in seconds */
 	const char *const *choices; /* ENUM: NULL-terminated */
-	const char *help;           /* one line, with the unit */
+	const char *help; /* one line, with the unit */
 };
 
 /* A parsed value: INT, BOOL, ENUM (index) and DURATION (ns) in i; FLOAT in f. */
@@ -41,9 +41,9 @@ union policy_value {
 struct policy_traits {
 	bool unbudgeted; /* no token budget: whole prompts, as many as there are */
 	bool contiguous; /* memory is one contiguous reservation per request instead of blocks on demand */
-	bool steady;     /* when a round did nothing but plan_decodes(), the next rounds would do the same until a request
+	bool steady; /* when a round did nothing but plan_decodes(), the next rounds would do the same until a request
 	                    arrives, finishes or finds no block: the engine may take those steps at once */
-	bool kv_off_ok;  /* can run without a KV cache (whole prompts each step) */
+	bool kv_off_ok; /* can run without a KV cache (whole prompts each step) */
 	bool whole_prompts; /* never chunks: a prompt beyond the budget can never run and is rejected on arrival */
 };
 
@@ -55,17 +55,17 @@ struct policy_setup {
 };
 
 struct policy_desc {
-	uint32_t abi;  /* POLICY_ABI */
+	uint32_t abi; /* POLICY_ABI */
 	uint32_t size; /* sizeof(struct policy_desc) */
 	const char *name;
-	const char *help;  /* one line */
+	const char *help; /* one line */
 	const char *about; /* a paragraph: what it follows, where it differs */
 	const struct policy_param *params;
 	int32_t n_params;
 	/* values[n_params] are within their ranges. *self is the policy's own memory (mem_alloc). ERR_INPUT for
 	 * combinations it cannot do. */
 	int (*create)(void **self, const union policy_value *values, const struct policy_setup *setup,
-	              struct policy_traits *traits, struct err *e);
+		      struct policy_traits *traits, struct err *e);
 	void (*destroy)(void *self);
 	void (*on_arrival)(void *self, struct plan *p, int32_t req); /* may be NULL */
 	/* A request produced its last token. Here alone plan_hold() is allowed. May be NULL. */
@@ -84,19 +84,20 @@ struct policy {
 
 int64_t view_now_ns(const struct plan *p);
 int64_t view_step(const struct plan *p);
-int64_t view_budget_left(const struct plan *p);  /* tokens; INT64_MAX when unbudgeted */
-int32_t view_places_left(const struct plan *p);  /* max_num_seqs - running */
-int32_t view_free_blocks(const struct plan *p);  /* unreferenced ones, cached or not; contiguous: free slots / block_size */
+int64_t view_budget_left(const struct plan *p); /* tokens; INT64_MAX when unbudgeted */
+int32_t view_places_left(const struct plan *p); /* max_num_seqs - running */
+int32_t
+view_free_blocks(const struct plan *p); /* unreferenced ones, cached or not; contiguous: free slots / block_size */
 int32_t view_total_blocks(const struct plan *p);
 int32_t view_block_size(const struct plan *p);
 int32_t view_max_model_len(const struct plan *p); /* resolved: prompt + output at most */
 int32_t view_max_num_seqs(const struct plan *p);
-int32_t view_running(const struct plan *p);      /* requests holding memory, held ones included */
-int32_t view_decoding(const struct plan *p);     /* of them, in the cohort */
+int32_t view_running(const struct plan *p); /* requests holding memory, held ones included */
+int32_t view_decoding(const struct plan *p); /* of them, in the cohort */
 int32_t view_waiting(const struct plan *p);
-int64_t view_decode_ctx(const struct plan *p);   /* sum of the cohort's contexts */
-bool view_planned_any(const struct plan *p);     /* something is scheduled in this step */
-uint64_t view_random(struct plan *p);            /* the policy's seeded stream */
+int64_t view_decode_ctx(const struct plan *p); /* sum of the cohort's contexts */
+bool view_planned_any(const struct plan *p); /* something is scheduled in this step */
+uint64_t view_random(struct plan *p); /* the policy's seeded stream */
 
 /* Ordered iterators over running requests: admission order; and over waiting ones: the queue's order. -1 ends.
  * The next of a request stays right after any action on that request itself was planned AFTER asking for it. */
@@ -115,15 +116,15 @@ bool view_decodes_lead(const struct plan *p);
 
 /* One request. */
 int64_t view_arrival_ns(const struct plan *p, int32_t req);
-int32_t view_prompt(const struct plan *p, int32_t req);     /* tokens of its prompt */
+int32_t view_prompt(const struct plan *p, int32_t req); /* tokens of its prompt */
 int32_t view_max_tokens(const struct plan *p, int32_t req); /* outputs at most, max_model_len respected */
-int32_t view_outputs(const struct plan *p, int32_t req);    /* produced so far (in flight ones included) */
-int32_t view_tokens(const struct plan *p, int32_t req);     /* prompt + outputs: what has to be computed */
+int32_t view_outputs(const struct plan *p, int32_t req); /* produced so far (in flight ones included) */
+int32_t view_tokens(const struct plan *p, int32_t req); /* prompt + outputs: what has to be computed */
 int32_t view_computed(const struct plan *p, int32_t req);
-int32_t view_need(const struct plan *p, int32_t req);       /* tokens - computed; 0: nothing to schedule now */
+int32_t view_need(const struct plan *p, int32_t req); /* tokens - computed; 0: nothing to schedule now */
 int32_t view_priority(const struct plan *p, int32_t req);
 int32_t view_tenant(const struct plan *p, int32_t req);
-bool view_is_scheduled(const struct plan *p, int32_t req);  /* in this step already */
+bool view_is_scheduled(const struct plan *p, int32_t req); /* in this step already */
 bool view_was_preempted(const struct plan *p, int32_t req);
 /* Tokens of a waiting request that a prefix cache would give it now (0 without one, or when computed > 0). */
 int32_t view_prefix_hit(struct plan *p, int32_t req);
@@ -132,18 +133,18 @@ int32_t view_prefix_hit(struct plan *p, int32_t req);
 
 enum plan_status {
 	PLAN_OK = 0,
-	PLAN_NO_SPACE,  /* not enough free memory: preempt someone and try again, or stop */
-	PLAN_NO_PLACE,  /* max_num_seqs are running */
+	PLAN_NO_SPACE, /* not enough free memory: preempt someone and try again, or stop */
+	PLAN_NO_PLACE, /* max_num_seqs are running */
 	PLAN_NO_BUDGET, /* the step's tokens are spent */
-	PLAN_BAD,       /* not allowed: the run ends and says "step 17: policy X scheduled request 3 beyond ..." */
+	PLAN_BAD, /* not allowed: the run ends and says "step 17: policy X scheduled request 3 beyond ..." */
 };
 
 struct admit_options {
-	int32_t tokens;      /* compute at most so many in this step, >= 1; the engine takes what a prefix hit leaves of them */
-	bool whole;          /* all that is left after the hit, or PLAN_NO_BUDGET */
-	int32_t pad;         /* padding computed beside them (static batching) and kept in its context */
-	int32_t reserve;     /* reserve memory for so many tokens now (padding not counted); 0 = for what is computed */
-	int32_t keep_free;   /* blocks that must stay free afterwards (watermark) */
+	int32_t tokens; /* compute at most so many in this step, >= 1; the engine takes what a prefix hit leaves of them */
+	bool whole; /* all that is left after the hit, or PLAN_NO_BUDGET */
+	int32_t pad; /* padding computed beside them (static batching) and kept in its context */
+	int32_t reserve; /* reserve memory for so many tokens now (padding not counted); 0 = for what is computed */
+	int32_t keep_free; /* blocks that must stay free afterwards (watermark) */
 	bool whole_must_fit; /* memory for the whole prompt must be free now, though only this piece's is taken */
 };
 

@@ -23,7 +23,7 @@ struct wait_queue {
 	const struct request *requests; /* their arrival times order a level */
 	bool by_priority;
 	int32_t count;
-	int32_t *next, *prev;      /* [w->n] */
+	int32_t *next, *prev; /* [w->n] */
 	struct wait_level *levels; /* [n_levels] smallest priority first; fcfs has one */
 	int64_t n_levels, cap_levels;
 };

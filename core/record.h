@@ -27,17 +27,17 @@ struct step_row {
 
 enum event_kind {
 	EVENT_ARRIVE = 1, /* req; a = waiting requests after it */
-	EVENT_REJECT,     /* req; a = enum request_why */
-	EVENT_ADMIT,      /* req; a = prefix-hit tokens, b = 1 after a preemption */
-	EVENT_CHUNK,      /* req; a = start, b = len */
-	EVENT_DECODE,     /* req; a = context attended to. One per decoding request and step, in running order */
-	EVENT_BLOCK,      /* req; a = index in its block table, b = block id. In order of allocation; hits too */
-	EVENT_PREEMPT,    /* req; a = computed tokens lost */
-	EVENT_FINISH,     /* req; a = outputs */
-	EVENT_HOLD,       /* req: finished, but its row goes on until released */
-	EVENT_RELEASE,    /* req */
-	EVENT_ABORT,      /* req; a = enum request_why */
-	EVENT_STEP,       /* end of a step: a = start_ns, b = end_ns */
+	EVENT_REJECT, /* req; a = enum request_why */
+	EVENT_ADMIT, /* req; a = prefix-hit tokens, b = 1 after a preemption */
+	EVENT_CHUNK, /* req; a = start, b = len */
+	EVENT_DECODE, /* req; a = context attended to. One per decoding request and step, in running order */
+	EVENT_BLOCK, /* req; a = index in its block table, b = block id. In order of allocation; hits too */
+	EVENT_PREEMPT, /* req; a = computed tokens lost */
+	EVENT_FINISH, /* req; a = outputs */
+	EVENT_HOLD, /* req: finished, but its row goes on until released */
+	EVENT_RELEASE, /* req */
+	EVENT_ABORT, /* req; a = enum request_why */
+	EVENT_STEP, /* end of a step: a = start_ns, b = end_ns */
 };
 
 const char *event_name(enum event_kind k);
@@ -47,7 +47,7 @@ struct event {
 	enum event_kind kind;
 	int64_t step;
 	int64_t at_ns; /* the clock reading that drove it (arrive .. preempt: the step's start; the rest: its end) */
-	int32_t req;   /* -1 where none */
+	int32_t req; /* -1 where none */
 	int64_t a, b;
 };
 
@@ -56,6 +56,9 @@ struct recorder {
 	void (*step)(void *ctx, const struct step_row *row);
 	/* `count` gaps of gap_ns between consecutive tokens of one request each. */
 	void (*gap)(void *ctx, int64_t gap_ns, int64_t count);
+	/* The same for a run of uniform steps: `count` gaps each of end_ns[0] - start_ns, end_ns[1] - end_ns[0], ... May be
+	 * NULL: then gap is called for each. */
+	void (*gap_run)(void *ctx, int64_t start_ns, const int64_t *end_ns, int64_t steps, int64_t count);
 	/* Request `req` has just produced a token at t_ns, its n-th (from 0). Asked for only with --save-detailed and by
 	 * tests: with it every step is walked. */
 	void (*token)(void *ctx, int32_t req, int32_t n, int64_t t_ns);

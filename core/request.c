@@ -17,7 +17,7 @@ const char *request_why_name(enum request_why w)
 
 const char *event_name(enum event_kind k)
 {
-	static const char *const names[] = {"?",       "arrive", "reject", "admit", "chunk", "decode", "block",
+	static const char *const names[] = {"?",       "arrive", "reject", "admit",   "chunk", "decode", "block",
 					    "preempt", "finish", "hold",   "release", "abort", "step"};
 	return k <= EVENT_STEP ? names[k] : "?";
 }

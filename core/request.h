@@ -30,32 +30,32 @@ enum request_state {
 enum request_why {
 	REQUEST_WHY_NONE = 0,
 	REQUEST_WHY_PROMPT_TOO_LONG, /* prompt >= max_model_len */
-	REQUEST_WHY_NO_MEMORY,       /* needs more KV memory than there is */
-	REQUEST_WHY_BUDGET,          /* prompt larger than a step's budget and chunking is off */
-	REQUEST_WHY_POLICY,          /* the policy said so */
-	REQUEST_WHY_PARENT,          /* a request it waits for was rejected or aborted */
-	REQUEST_WHY_USER,            /* aborted from outside */
+	REQUEST_WHY_NO_MEMORY, /* needs more KV memory than there is */
+	REQUEST_WHY_BUDGET, /* prompt larger than a step's budget and chunking is off */
+	REQUEST_WHY_POLICY, /* the policy said so */
+	REQUEST_WHY_PARENT, /* a request it waits for was rejected or aborted */
+	REQUEST_WHY_USER, /* aborted from outside */
 };
 
 const char *request_state_name(enum request_state s);
 const char *request_why_name(enum request_why w); /* one word, for databases and JSON */
 
 struct request {
-	int64_t arrival_ns;     /* intended arrival */
+	int64_t arrival_ns; /* intended arrival */
 	int64_t first_sched_ns; /* start of the first step it ran in; -1 = never */
 	int64_t first_token_ns; /* end of the step that sampled its first token; a request without output: end of prefill;
 	                           -1 = none */
-	int64_t last_token_ns;  /* its last token so far; final when finished. When rejected or aborted: that moment */
-	int64_t preempted_ns;   /* total */
+	int64_t last_token_ns; /* its last token so far; final when finished. When rejected or aborted: that moment */
+	int64_t preempted_ns; /* total */
 	int64_t preempted_in_prefill_ns;
-	int64_t held_until_ns;    /* when its memory was released, later than last_token_ns if held by static batching */
-	int32_t outputs;          /* tokens produced */
-	int32_t cached_tokens;    /* prefix hit on its first admission, counted once */
+	int64_t held_until_ns; /* when its memory was released, later than last_token_ns if held by static batching */
+	int32_t outputs; /* tokens produced */
+	int32_t cached_tokens; /* prefix hit on its first admission, counted once */
 	int32_t recomputed_tokens; /* computed again after preemptions */
 	int32_t preemptions;
 	int32_t chunks; /* steps that computed a piece of its prompt */
-	uint8_t state;  /* enum request_state */
-	uint8_t why;    /* enum request_why */
+	uint8_t state; /* enum request_state */
+	uint8_t why; /* enum request_why */
 	int16_t replica; /* which engine served it */
 };
 

@@ -13,7 +13,7 @@ struct rng {
 void rng_init(struct rng *r, uint64_t seed, uint64_t stream);
 uint64_t rng_next(struct rng *r);
 uint64_t rng_below(struct rng *r, uint64_t n); /* uniform in [0, n), unbiased; n > 0 */
-double rng_unit(struct rng *r);                /* uniform in [0, 1), 53 bits */
+double rng_unit(struct rng *r); /* uniform in [0, 1), 53 bits */
 
 /* One round of a strong 64-bit mixer; used for content hashes as well. */
 uint64_t rng_mix(uint64_t x);

@@ -14,13 +14,13 @@ struct source {
 	const struct workload *w;
 	int64_t cursor; /* next of the trace's own arrivals; those with parents are stepped over */
 	int64_t handed; /* requests handed out so far, orphans included */
-	int64_t total;  /* requests there will be; an inbox does not know */
+	int64_t total; /* requests there will be; an inbox does not know */
 
 	struct ready *heap; /* released or pushed, by (time, index) */
 	int64_t n_heap, cap_heap;
 
 	int32_t *parents_left; /* [w->n]; -1: orphaned. NULL without dependencies */
-	int32_t *orphans;      /* a stack */
+	int32_t *orphans; /* a stack */
 	int64_t n_orphans, cap_orphans;
 
 	int32_t max_concurrency;

@@ -15,7 +15,7 @@ struct tick_entry {
 
 struct tick_heap {
 	struct tick_entry *at; /* [n] */
-	int32_t *place;        /* [slots] index in at[], -1 = not in it */
+	int32_t *place; /* [slots] index in at[], -1 = not in it */
 	int64_t n;
 };
 
@@ -24,7 +24,7 @@ int tick_heap_resize(struct tick_heap *h, int32_t old_slots, int32_t slots, stru
 void tick_heap_free(struct tick_heap *h);
 
 void tick_heap_put(struct tick_heap *h, int32_t slot, int64_t tick, int64_t order); /* in, or moved */
-void tick_heap_take(struct tick_heap *h, int32_t slot);                             /* out, if it is in */
+void tick_heap_take(struct tick_heap *h, int32_t slot); /* out, if it is in */
 
 static inline int64_t tick_heap_first(const struct tick_heap *h)
 {

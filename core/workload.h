@@ -13,19 +13,19 @@ struct err;
 
 /* One request. 72 bytes: a million of them are 72 MB. */
 struct spec {
-	int64_t arrival_ns;    /* intended arrival since the workload's start; a request with parents: the delay after
+	int64_t arrival_ns; /* intended arrival since the workload's start; a request with parents: the delay after
 	                          the last of them has finished (think or tool time) */
-	int64_t hash_at;       /* its first entry in workload.hash_ids (and .seg_tokens), if n_hashes > 0 */
-	int64_t name_at;       /* offset of its id in workload.names, or -1: its id is its row number */
-	uint64_t output_id;    /* identity of the tokens it generates, for later prompts that hold them; 0 = unique */
+	int64_t hash_at; /* its first entry in workload.hash_ids (and .seg_tokens), if n_hashes > 0 */
+	int64_t name_at; /* offset of its id in workload.names, or -1: its id is its row number */
+	uint64_t output_id; /* identity of the tokens it generates, for later prompts that hold them; 0 = unique */
 	int32_t prompt_tokens; /* >= 1 */
 	int32_t output_tokens; /* true length, >= 0. A policy never sees it. */
-	int32_t max_tokens;    /* the most a policy may assume it produces; 0 = not decided (workload_set_max_tokens) */
-	int32_t priority;      /* smaller is served first (vLLM's sense); 0 by default */
-	int32_t tenant;        /* index in workload.tenants; 0 = none given */
-	int32_t session;       /* requests of one conversation share it; -1 = none */
-	int32_t n_hashes;      /* content ids known of its prompt, from the start; 0 = unknown, shares nothing */
-	int32_t row;           /* line or element of the source file, from 1 */
+	int32_t max_tokens; /* the most a policy may assume it produces; 0 = not decided (workload_set_max_tokens) */
+	int32_t priority; /* smaller is served first (vLLM's sense); 0 by default */
+	int32_t tenant; /* index in workload.tenants; 0 = none given */
+	int32_t session; /* requests of one conversation share it; -1 = none */
+	int32_t n_hashes; /* content ids known of its prompt, from the start; 0 = unknown, shares nothing */
+	int32_t row; /* line or element of the source file, from 1 */
 };
 
 struct workload {
@@ -35,7 +35,7 @@ struct workload {
 	/* What prompts share. Content id i of a request covers hash_block tokens (its last one the rest of the
 	 * prompt), or seg_tokens[] of them when seg_tokens is not NULL. Two prompts share a prefix exactly as far as
 	 * their ids (and lengths) agree from the start. Tokens past the last id belong to this request alone. */
-	uint64_t *hash_ids;  /* [n_hash_ids] */
+	uint64_t *hash_ids; /* [n_hash_ids] */
 	int32_t *seg_tokens; /* [n_hash_ids] or NULL */
 	int64_t n_hash_ids, cap_hash_ids, cap_seg_tokens;
 	int32_t hash_block; /* tokens per id when seg_tokens is NULL */
@@ -51,7 +51,7 @@ struct workload {
 	char **tenants; /* [n_tenants]; tenants[0] is "" */
 	int32_t n_tenants;
 	bool lengths_estimated; /* text was counted without a tokenizer */
-	bool oracle;            /* max_tokens is the true length: marked in every output */
+	bool oracle; /* max_tokens is the true length: marked in every output */
 };
 
 /* An empty workload; all zero is one as well. */

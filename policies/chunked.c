@@ -34,7 +34,8 @@ static int create(void **self, const union policy_value *values, const struct po
 {
 	if (values[THRESHOLD].i && !values[CHUNKING].i)
 		return err_set(e, ERR_INPUT,
-			       "policy chunked: long_prefill_token_threshold %lld cuts prompts, which enable_chunked_prefill=off "
+			       "policy chunked: long_prefill_token_threshold %lld cuts prompts, which "
+			       "enable_chunked_prefill=off "
 			       "forbids",
 			       (long long)values[THRESHOLD].i);
 	struct chunked *c = mem_zalloc(1, sizeof *c);
@@ -152,9 +153,12 @@ static const struct policy_desc chunked = {
 	.size = sizeof(struct policy_desc),
 	.name = "chunked",
 	.help = "chunked prefill: running requests first, then new ones, within one token budget (vLLM v1)",
-	.about = "Every step spends max_num_batched_tokens: first on the running requests in admission order (one token for "
-		 "each that decodes, a piece of its prompt for the others), then on waiting ones. When memory runs out the "
-		 "last admitted request (or the least important, with --scheduling-policy priority) loses its blocks and "
+	.about = "Every step spends max_num_batched_tokens: first on the running requests in admission order (one "
+		 "token for "
+		 "each that decodes, a piece of its prompt for the others), then on waiting ones. When memory runs out "
+		 "the "
+		 "last admitted request (or the least important, with --scheduling-policy priority) loses its blocks "
+		 "and "
 		 "is computed again later. Follows vLLM v1.",
 	.params = params,
 	.n_params = N_PARAMS,

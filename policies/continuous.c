@@ -19,7 +19,8 @@ static const char *const reserve_choices[] = {"max_tokens", "max_model_len", NUL
 
 static const struct policy_param params[N_PARAMS] = {
 	[RESERVE] = {"reserve", PARAM_ENUM, "max_tokens", 0, 0, reserve_choices,
-		     "contiguous memory reserved per request: its prompt and most outputs, or the model's longest sequence"},
+		     "contiguous memory reserved per request: its prompt and most outputs, or the model's longest "
+		     "sequence"},
 	[PAGED] = {"paged", PARAM_BOOL, "off", 0, 0, NULL,
 		   "take blocks on demand instead of a reservation; when they run out the last admitted is recomputed"},
 };
@@ -71,7 +72,8 @@ static void plan(void *self, struct plan *p)
 	while (view_places_left(p) > 0 && (r = view_waiting_first(p)) >= 0) {
 		struct admit_options o = {.tokens = INT32_MAX, .whole = true};
 		if (!c->paged)
-			o.reserve = c->reserve_model_len ? view_max_model_len(p) : view_prompt(p, r) + view_max_tokens(p, r);
+			o.reserve = c->reserve_model_len ? view_max_model_len(p)
+							 : view_prompt(p, r) + view_max_tokens(p, r);
 		if (plan_admit(p, r, &o) != PLAN_OK)
 			return;
 	}
@@ -82,8 +84,10 @@ static const struct policy_desc continuous = {
 	.size = sizeof(struct policy_desc),
 	.name = "continuous",
 	.help = "iteration-level batching: requests join and leave a running batch (Orca)",
-	.about = "A waiting request joins when one of max_num_seqs places is free and memory for its whole reservation is; "
-		 "prompts run whole, beside the decodes of the same step; nothing is ever preempted. With paged=on, blocks "
+	.about = "A waiting request joins when one of max_num_seqs places is free and memory for its whole reservation "
+		 "is; "
+		 "prompts run whole, beside the decodes of the same step; nothing is ever preempted. With paged=on, "
+		 "blocks "
 		 "are taken on demand and the last admitted request is recomputed when they run out. Follows Orca.",
 	.params = params,
 	.n_params = N_PARAMS,

@@ -29,9 +29,10 @@ static int create(void **self, const union policy_value *values, const struct po
 		  struct policy_traits *traits, struct err *e)
 {
 	if (setup->prefix_caching && values[PAD].i)
-		return err_set(e, ERR_INPUT,
-			       "policy naive: padding moves every token, so prefixes cannot be shared: use pad=off with "
-			       "--enable-prefix-caching");
+		return err_set(
+			e, ERR_INPUT,
+			"policy naive: padding moves every token, so prefixes cannot be shared: use pad=off with "
+			"--enable-prefix-caching");
 	struct naive *n = mem_zalloc(1, sizeof *n);
 	if (!n)
 		return err_no_memory(e, "policy naive");
@@ -145,8 +146,10 @@ static const struct policy_desc naive = {
 	.size = sizeof(struct policy_desc),
 	.name = "naive",
 	.help = "static batching: a batch runs until its last request has finished (FasterTransformer)",
-	.about = "When nothing is running, up to max_num_seqs waiting requests whose prompt and most outputs fit into memory "
-		 "form a batch. Prompts are padded to the longest; a finished request's row keeps computing until the batch "
+	.about = "When nothing is running, up to max_num_seqs waiting requests whose prompt and most outputs fit into "
+		 "memory "
+		 "form a batch. Prompts are padded to the longest; a finished request's row keeps computing until the "
+		 "batch "
 		 "ends: the bucket effect that continuous batching removes.",
 	.params = params,
 	.n_params = N_PARAMS,

@@ -150,10 +150,11 @@ int policy_open(struct policy *out, const struct policy_desc *d, const union pol
 {
 	memset(out, 0, sizeof *out);
 	if (d->abi != POLICY_ABI || d->size != sizeof *d)
-		return err_set(e, ERR_INPUT,
-			       "policy %s was built for another interface (%u, %u bytes; this program has %d, %zu): build "
-			       "it again",
-			       d->name, d->abi, d->size, POLICY_ABI, sizeof *d);
+		return err_set(
+			e, ERR_INPUT,
+			"policy %s was built for another interface (%u, %u bytes; this program has %d, %zu): build "
+			"it again",
+			d->name, d->abi, d->size, POLICY_ABI, sizeof *d);
 	int code = d->create(&out->self, values, setup, &out->traits, e);
 	if (!code)
 		out->desc = d;

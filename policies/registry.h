@@ -9,7 +9,8 @@ struct err;
 
 /* Ends a policy's file: puts its descriptor into the table that the linker collects. */
 #define POLICY_REGISTER(desc)                                                                                          \
-	static const struct policy_desc *const desc##_entry __attribute__((used, section("lockstep_policies"))) = &(desc)
+	static const struct policy_desc *const desc##_entry __attribute__((used, section("lockstep_policies"))) =      \
+		&(desc)
 
 /* How many there are, and the i-th by name order. */
 int32_t policy_count(void);
@@ -26,7 +27,7 @@ char *policy_format_params(const struct policy_desc *d, const union policy_value
 
 /* Makes an instance; release with policy_close. */
 int policy_open(struct policy *out, const struct policy_desc *d, const union policy_value *values,
-                const struct policy_setup *setup, struct err *e);
+		const struct policy_setup *setup, struct err *e);
 void policy_close(struct policy *p);
 
 #endif

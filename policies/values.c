@@ -22,13 +22,13 @@ static int refuse(const struct policy_desc *d, const struct policy_param *p, con
 		       p->fallback);
 }
 
-static int parse_number(const struct policy_desc *d, const struct policy_param *p, const char *text,
-			double *out, struct err *e)
+static int parse_number(const struct policy_desc *d, const struct policy_param *p, const char *text, double *out,
+			struct err *e)
 {
 	char wanted[128], *end;
 	double v = strtod(text, &end);
-	put(wanted, sizeof wanted, p->type == PARAM_FLOAT ? "a number from %g to %g" : "a whole number from %.0f to %.0f",
-	    p->min, p->max);
+	put(wanted, sizeof wanted,
+	    p->type == PARAM_FLOAT ? "a number from %g to %g" : "a whole number from %.0f to %.0f", p->min, p->max);
 	if (end == text || *end || !(v >= p->min && v <= p->max))
 		return refuse(d, p, text, wanted, e);
 	if (p->type == PARAM_INT && v != (double)(int64_t)v)

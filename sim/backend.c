@@ -81,11 +81,8 @@ static int sim_wait(void *self, struct step_result *out, struct err *e)
 		n = run_repeats(s, &f->batch, start, &cost);
 	}
 	s->now_ns = s->device_free_ns = s->end_ns[n - 1];
-	*out = (struct step_result){.steps = n,
-				    .end_ns = s->end_ns,
-				    .start_ns = start,
-				    .host_ns = cost.host_ns,
-				    .outside = cost.outside};
+	*out = (struct step_result){
+		.steps = n, .end_ns = s->end_ns, .start_ns = start, .host_ns = cost.host_ns, .outside = cost.outside};
 	return ERR_NONE;
 }
 

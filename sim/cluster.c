@@ -7,8 +7,8 @@
 
 struct member_state {
 	struct step_result res; /* of the step whose end is the member's next event */
-	int64_t end_ns;         /* INT64_MAX: no step is running */
-	int64_t wake_ns;        /* idle: when it wants another round; INT64_MAX: when something comes */
+	int64_t end_ns; /* INT64_MAX: no step is running */
+	int64_t wake_ns; /* idle: when it wants another round; INT64_MAX: when something comes */
 	int64_t in_flight;
 	bool ready; /* to begin a round now */
 };
@@ -16,7 +16,7 @@ struct member_state {
 struct cluster {
 	struct cluster_member *members;
 	struct member_state *states; /* [n] */
-	int32_t *heap;               /* [n_heap] members with a step running, by (end, number) */
+	int32_t *heap; /* [n_heap] members with a step running, by (end, number) */
 	int32_t n, n_heap;
 	struct source *source;
 	cluster_route route;
@@ -62,7 +62,8 @@ static int forward_ended(struct cluster *c, int32_t m, int64_t now_ns, struct er
 	c->ended += n;
 	for (int32_t i = 0; i < n; i++) {
 		const struct engine *g = c->members[m].engine;
-		if (source_ended(c->source, ended[i], now_ns, engine_request(g, ended[i])->state == REQUEST_FINISHED, e))
+		if (source_ended(c->source, ended[i], now_ns, engine_request(g, ended[i])->state == REQUEST_FINISHED,
+				 e))
 			return ERR_MEMORY;
 	}
 	return ERR_NONE;

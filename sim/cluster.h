@@ -7,8 +7,8 @@
 #include "core/source.h"
 
 struct cluster_member {
-	struct engine *engine;  /* created over an inbox source */
-	struct source *inbox;   /* that source */
+	struct engine *engine; /* created over an inbox source */
+	struct source *inbox; /* that source */
 	struct backend *backend; /* its own */
 };
 

@@ -10,8 +10,8 @@
 
 struct cost_time {
 	int64_t device_ns; /* the kernels */
-	int64_t host_ns;   /* scheduling, launch and sampling overhead of the host */
-	double outside;    /* how far the query lies outside what was measured: 0 = inside, 1 = twice the largest */
+	int64_t host_ns; /* scheduling, launch and sampling overhead of the host */
+	double outside; /* how far the query lies outside what was measured: 0 = inside, 1 = twice the largest */
 };
 
 struct cost;
