@@ -11,6 +11,8 @@
 #define FIRST_CAP 4096
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)
+#define SELECT_BITS 13
+#define SELECT (1 << SELECT_BITS)
 
 void gaps_init(struct gaps *g)
 {
@@ -170,8 +172,10 @@ void gaps_add(void *ctx, int64_t gap_ns, int64_t count)
 
 int gaps_finish(struct gaps *g, struct err *e)
 {
-	if (g->out_of_memory || (g->buckets ? fold(g) : merge(g)))
+	if (g->out_of_memory || (g->buckets && fold(g)))
 		return err_no_memory(e, "inter-token gaps");
+	account(g); /* what folding has not accounted for */
+	g->merged = g->n;
 	return ERR_NONE;
 }
 
@@ -200,21 +204,70 @@ double gaps_std_ns(const struct gaps *g)
 	return var > 0 ? sqrt(var) : 0;
 }
 
-/* The value of rank `rank` (from 0) in sorted order. */
-static double at_rank(const struct gaps *g, int64_t rank)
+/* The pairs' value of rank *rank, and how many values up to it there are (*below_or_equal): the range is narrowed by a
+ * histogram of its own, twice or three times, until one value is left. No sorting: that would cost as much as the
+ * whole run's steps. */
+static int64_t pairs_at_rank(const struct gaps *g, int64_t rank, int64_t *below_or_equal)
 {
-	int64_t seen = 0;
-	if (g->buckets) {
-		int64_t b = bucket_of(g->min_ns);
-		while ((seen += g->buckets[b]) <= rank)
-			b++;
-		double v = bucket_middle(b);
-		return v < (double)g->min_ns ? (double)g->min_ns : v > (double)g->max_ns ? (double)g->max_ns : v;
+	int64_t low = g->min_ns, below = 0, counts[SELECT];
+	int bits = 64 - __builtin_clzll((unsigned long long)(g->max_ns - g->min_ns) | 1);
+	while (bits > 0) {
+		int shift = bits > SELECT_BITS ? bits - SELECT_BITS : 0;
+		uint64_t width = UINT64_C(1) << bits;
+		memset(counts, 0, sizeof counts);
+		for (int64_t i = 0; i < g->n; i++) {
+			uint64_t off = (uint64_t)(g->pairs[i].gap_ns - low);
+			if (off < width)
+				counts[off >> shift] += g->pairs[i].count;
+		}
+		int64_t k = 0;
+		while (below + counts[k] <= rank)
+			below += counts[k++];
+		low += k << shift;
+		bits = shift;
+		*below_or_equal = below + counts[k];
 	}
-	int64_t i = 0;
-	while ((seen += g->pairs[i].count) <= rank)
-		i++;
-	return (double)g->pairs[i].gap_ns;
+	return low;
+}
+
+static int64_t next_larger(const struct gaps *g, int64_t v)
+{
+	int64_t next = g->max_ns;
+	for (int64_t i = 0; i < g->n; i++)
+		if (g->pairs[i].gap_ns > v && g->pairs[i].gap_ns < next)
+			next = g->pairs[i].gap_ns;
+	return next;
+}
+
+static int64_t bucket_at_rank(const struct gaps *g, int64_t rank, int64_t *below_or_equal)
+{
+	int64_t b = bucket_of(g->min_ns);
+	*below_or_equal = g->buckets[b];
+	while (*below_or_equal <= rank)
+		*below_or_equal += g->buckets[++b];
+	return b;
+}
+
+static double bucket_value(const struct gaps *g, int64_t b)
+{
+	double v = bucket_middle(b), min = (double)g->min_ns, max = (double)g->max_ns;
+	return v < min ? min : v > max ? max : v;
+}
+
+/* The values of ranks `rank` and `rank` + 1 (which must exist). */
+static void two_ranks(const struct gaps *g, int64_t rank, double *a, double *b)
+{
+	int64_t up_to;
+	if (g->buckets) {
+		int64_t bucket = bucket_at_rank(g, rank, &up_to);
+		*a = *b = bucket_value(g, bucket);
+		if (up_to <= rank + 1)
+			*b = bucket_value(g, bucket_at_rank(g, rank + 1, &up_to));
+	} else {
+		int64_t v = pairs_at_rank(g, rank, &up_to);
+		*a = (double)v;
+		*b = up_to <= rank + 1 ? (double)next_larger(g, v) : *a;
+	}
 }
 
 double gaps_percentile_ns(const struct gaps *g, double p)
@@ -224,8 +277,9 @@ double gaps_percentile_ns(const struct gaps *g, double p)
 	double at = p / 100 * (double)(g->count - 1);
 	int64_t low = (int64_t)at;
 	if (low >= g->count - 1)
-		return at_rank(g, g->count - 1);
-	double a = at_rank(g, low), b = at_rank(g, low + 1), t = at - (double)low;
+		return (double)g->max_ns;
+	double a, b, t = at - (double)low;
+	two_ranks(g, low, &a, &b);
 	/* numpy's two forms, so that the last bit agrees with it. */
 	return t >= 0.5 ? b - (b - a) * (1 - t) : a + (b - a) * t;
 }

@@ -21,9 +21,9 @@ struct gap_pair {
 };
 
 struct gaps {
-	struct gap_pair *pairs; /* [cap]; [0, merged) sorted and distinct, [merged, n) as they came */
+	struct gap_pair *pairs; /* [cap]; [0, merged) accounted for below, [merged, n) not yet */
 	int64_t n, cap, merged;
-	int64_t limit; /* pairs kept at most before folding; GAPS_EXACT_PAIRS unless a test sets it */
+	int64_t limit; /* pairs kept at most; GAPS_EXACT_PAIRS unless a test sets it */
 	int64_t *buckets; /* counts per bucket, once folded; NULL before */
 	int64_t count; /* of all gaps; complete after gaps_finish, as are the next */
 	unsigned __int128 sum_ns, sum_sq; /* exact */

@@ -37,5 +37,9 @@ int store_check_version(struct store *s, bool *empty, struct err *e);
 
 /* The virtual tables run_requests and run_steps over the arrays above. */
 int store_register_rows(struct store *s, struct err *e);
+/* "INSERT INTO requests (...) SELECT ... FROM run_requests" into sql[STORE_SQL]: only the columns that say something in
+ * this run; the rest have their defaults, which halves the time of a plain run. */
+#define STORE_SQL 1024
+void store_requests_sql(const struct store *s, char *sql);
 
 #endif

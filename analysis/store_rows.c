@@ -1,6 +1,6 @@
 /* store_rows.c: a run's arrays as virtual tables, so that one INSERT ... SELECT stores them all. SQLite then pulls each
  * value straight into the row it builds: twice as fast as binding and stepping a statement per row. */
-#include <string.h>
+#include <stdio.h>
 
 #include "analysis/store_internal.h"
 #include "core/mem.h"
@@ -45,11 +45,73 @@ enum request_column {
 	Q_FAILED,
 };
 
-static const char request_columns[] = "CREATE TABLE x (id, state, why, source_row, name, session, tenant, priority, "
-				      "replica, prompt_tokens, wanted_tokens,"
-				      " output_tokens, cached_tokens, recomputed_tokens, preemptions, chunks, "
-				      "arrival_ns, queue_ns, prefill_ns, decode_ns,"
-				      " preempted_ns, preempted_in_prefill_ns, held_ns, failed_ns)";
+/* When a column has to be written: always, or when the run has any such request. */
+enum group { ALWAYS, NAMED, SESSIONS, TENANTS, PRIORITIES, REPLICAS, CACHED, PREEMPTED, HELD, FAILED, GROUPS };
+
+static const struct {
+	const char *name; /* in the order of enum request_column */
+	enum group group;
+} request_columns[] = {
+	{"id", ALWAYS},
+	{"state", ALWAYS},
+	{"why", ALWAYS},
+	{"source_row", ALWAYS},
+	{"name", NAMED},
+	{"session", SESSIONS},
+	{"tenant", TENANTS},
+	{"priority", PRIORITIES},
+	{"replica", REPLICAS},
+	{"prompt_tokens", ALWAYS},
+	{"wanted_tokens", ALWAYS},
+	{"output_tokens", ALWAYS},
+	{"cached_tokens", CACHED},
+	{"recomputed_tokens", PREEMPTED},
+	{"preemptions", PREEMPTED},
+	{"chunks", ALWAYS},
+	{"arrival_ns", ALWAYS},
+	{"queue_ns", ALWAYS},
+	{"prefill_ns", ALWAYS},
+	{"decode_ns", ALWAYS},
+	/* Null for a request that did not finish, where the default would be 0. */
+	{"preempted_ns", PREEMPTED},
+	{"preempted_in_prefill_ns", PREEMPTED},
+	{"held_ns", HELD},
+	{"failed_ns", FAILED},
+};
+#define N_COLUMNS (sizeof request_columns / sizeof *request_columns)
+
+static void find_groups(const struct store *s, bool has[GROUPS])
+{
+	has[ALWAYS] = true;
+	has[NAMED] = s->workload->names != NULL;
+	has[TENANTS] = s->workload->n_tenants > 1;
+	for (int64_t i = 0; i < s->n_requests; i++) {
+		const struct request *r = &s->requests[i];
+		const struct spec *q = &s->workload->specs[i];
+		has[SESSIONS] |= q->session >= 0;
+		has[PRIORITIES] |= q->priority != 0;
+		has[REPLICAS] |= r->replica != 0;
+		has[CACHED] |= r->cached_tokens != 0;
+		has[PREEMPTED] |= r->preemptions != 0 || r->preempted_ns != 0;
+		has[HELD] |= r->held_until_ns > r->last_token_ns;
+		has[FAILED] |= r->state != REQUEST_FINISHED;
+	}
+	has[PREEMPTED] |= has[FAILED];
+	has[HELD] |= has[FAILED];
+}
+
+void store_requests_sql(const struct store *s, char *sql)
+{
+	bool has[GROUPS] = {false};
+	char columns[STORE_SQL / 2 - 40] = "";
+	size_t at = 0;
+	find_groups(s, has);
+	for (size_t i = 0; i < N_COLUMNS; i++)
+		if (has[request_columns[i].group])
+			at += (size_t)snprintf(columns + at, sizeof columns - at, "%s%s", at ? ", " : "",
+					       request_columns[i].name);
+	snprintf(sql, STORE_SQL, "INSERT INTO requests (%s) SELECT %s FROM run_requests", columns, columns);
+}
 
 /* What is of the request, not of its service. */
 static void spec_column(const struct workload *w, const struct spec *s, enum request_column c, sqlite3_context *out)
@@ -233,7 +295,12 @@ static int rows_connect(sqlite3 *db, struct store *s, const char *columns, sqlit
 static int requests_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **err)
 {
 	(void)argc, (void)argv, (void)err;
-	return rows_connect(db, aux, request_columns, out);
+	char sql[STORE_SQL];
+	size_t at = (size_t)snprintf(sql, sizeof sql, "CREATE TABLE x (");
+	for (size_t i = 0; i < N_COLUMNS; i++)
+		at += (size_t)snprintf(sql + at, sizeof sql - at, "%s%s", i ? ", " : "", request_columns[i].name);
+	snprintf(sql + at, sizeof sql - at, ")");
+	return rows_connect(db, aux, sql, out);
 }
 
 static int steps_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **out, char **err)

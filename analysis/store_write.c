@@ -242,13 +242,9 @@ static int write_requests(struct store *s, const struct workload *w, const struc
 	s->workload = w;
 	s->requests = r->requests;
 	s->n_requests = r->n;
-	int rc = store_exec(
-		s,
-		"INSERT INTO requests (id, state, why, source_row, name, session, tenant, priority, replica,"
-		" prompt_tokens, wanted_tokens, output_tokens, cached_tokens, recomputed_tokens, preemptions,"
-		" chunks, arrival_ns, queue_ns, prefill_ns, decode_ns, preempted_ns, preempted_in_prefill_ns,"
-		" held_ns, failed_ns) SELECT * FROM run_requests",
-		WHAT, e);
+	char sql[STORE_SQL];
+	store_requests_sql(s, sql);
+	int rc = store_exec(s, sql, WHAT, e);
 	s->workload = NULL;
 	s->requests = NULL;
 	s->n_requests = 0;
