@@ -1,0 +1,94 @@
+#!/bin/bash
+# run.sh BUILD: every figure `make bench` reports, as a table on stdout and appended to BUILD/bench.tsv (date, version,
+# figure, value, unit, wanted). Production traces are used where they are at hand, else made ones of the same size.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=$1
+lockstep=${LOCKSTEP:-$build/lockstep}
+bench=$build/tests/bench
+shared=${LOCKSTEP_SHARED:-../shared/data}
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-bench-XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+tsv=$build/bench.tsv
+stamp=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+version=$(git describe --always --dirty 2>/dev/null || "$lockstep" --version)
+short=
+
+# row FIGURE VALUE UNIT [WANTED], where WANTED is ">=N" or "<=N".
+row() {
+	local verdict=
+	if [ -n "${4:-}" ]; then
+		verdict=$(awk -v v="$2" -v w="$4" 'BEGIN {n = substr(w, 3) + 0; print ((w ~ /^>/) ? v >= n : v <= n) ? "ok" : "SHORT"}')
+		[ "$verdict" = ok ] || short="$short $1"
+	fi
+	printf '%-46s %14s %-8s %12s %s\n' "$1" "$2" "$3" "${4:-}" "$verdict"
+	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$stamp" "$version" "$1" "$2" "$3" "${4:-}" >>"$tsv"
+}
+
+# value KEY: of "key value" lines on stdin.
+value() { awk -v k="$1" '$1 == k {print $2}'; }
+ratio() { awk -v a="$1" -v b="$2" -v d="${3:-2}" 'BEGIN {printf "%.*f", d, a / b}'; }
+median() { sort -n | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
+generate() {
+	"$lockstep" trace generate --num-prompts "$1" --request-rate 5.5 --input-len 'lognormal:900,0.9,max=14000' \
+		--output-len 'lognormal:150,0.8,max=1000' --output "$2" >/dev/null
+}
+
+trace=$shared/traces/AzureLLMInferenceTrace_conv.csv
+if [ ! -r "$trace" ]; then
+	trace=$tmp/stand_in.jsonl
+	generate 19366 "$trace" || exit 1
+	echo "(the Azure 2023 conversation trace is not here: a made one of its size stands in)"
+fi
+
+out=$("$bench/bench_run" loop "$trace" 9) || exit 1
+requests=$(value requests_per_s <<<"$out")
+row "step loop, requests recorded in memory" "$requests" "req/s" ">=700000"
+row "step loop" "$(value steps_per_s <<<"$out")" "steps/s"
+row "one step" "$(value ns_per_step <<<"$out")" "ns"
+row "loop and metrics" "$(value requests_per_s_with_metrics <<<"$out")" "req/s"
+row "peak memory" "$(value peak_mb <<<"$out")" "MB"
+out=$("$bench/bench_run" store "$trace" "$tmp/a.db" 5) || exit 1
+row "run, every request stored in SQLite" "$(value requests_per_s_stored <<<"$out")" "req/s" ">=200000"
+
+whole=$(for _ in 1 2 3 4 5 6 7; do
+	begin=$EPOCHREALTIME
+	"$lockstep" replay --model llama-3.1-8b --device h100-sxm --dataset-path "$trace" --no-db >/dev/null || exit 1
+	echo "$EPOCHREALTIME $begin" | awk '{print $1 - $2}'
+done | median)
+row "lockstep replay, reading and printing included" "$(ratio 19366 "$whole" 0)" "req/s" ">=300000"
+
+small=$("$bench/bench_run" batch 16 | value ns_per_step)
+large=$("$bench/bench_run" batch 256 | value ns_per_step)
+row "a step of 16 decodes" "$small" "ns"
+row "a step of 256 decodes" "$large" "ns"
+row "256 decodes against 16" "$(ratio "$large" "$small")" "x" "<=1.5"
+
+generate 1000000 "$tmp/million.jsonl" && head -250000 "$tmp/million.jsonl" >"$tmp/quarter.jsonl"
+out=$("$bench/bench_run" once "$tmp/million.jsonl")
+quarter=$("$bench/bench_run" once "$tmp/quarter.jsonl" | value loop_seconds)
+row "a million requests" "$(value loop_seconds <<<"$out")" "s"
+row "a million requests, peak memory" "$(value peak_mb <<<"$out")" "MB" "<=300"
+row "time of a million against four quarters" "$(ratio "$(value loop_seconds <<<"$out")" "$(echo "$quarter" | awk '{print $1 * 4}')")" "x" "<=1.25"
+
+# Programs that print finished rows: "figure<TAB>value<TAB>unit[<TAB>wanted]".
+for program in "$bench"/bench_*; do
+	case $(basename "$program") in bench_run | *.*) continue ;; esac
+	while IFS=$'\t' read -r figure number unit wanted; do
+		[ -n "$unit" ] && row "$figure" "$number" "$unit" "$wanted"
+	done < <("$program")
+done
+
+# The bare prototype of the loop, in the same minutes on the same machine.
+prototype=${shared%/data}/lab/step_loop_limit.c
+if [ -r "$prototype" ] && [ -r "$shared/traces/AzureLLMInferenceTrace_conv.csv" ]; then
+	${CC:-gcc} -O2 -march=native -o "$tmp/limit" "$prototype" -lm 2>/dev/null &&
+		bare=$(for _ in 1 2 3 4 5; do "$tmp/limit" "$trace" 19366 1; done | grep -oE '[0-9.]+ *(M|k)? *req[a-z]*/s' |
+			awk '{n = $1; if ($0 ~ /M/) n *= 1e6; if ($0 ~ /k/) n *= 1e3; print n}' | median) &&
+		row "bare prototype of the loop" "$bare" "req/s" &&
+		row "prototype against us" "$(ratio "$bare" "$requests")" "x"
+fi
+
+echo
+echo "appended to $tsv"
+[ -z "$short" ] || echo "short of what was wanted:$short"
