@@ -9,39 +9,39 @@
 #include <unistd.h>
 
 #include "analysis/gaps.h"
-#include "analysis/json_out.h"
+#include "analysis/jout.h"
 #include "analysis/run.h"
 #include "core/mem.h"
 
 /* --- the keys of vllm bench serve --------------------------------------------------------------------------------- */
 
-static void rate(struct json_out *j, const char *key, double v)
+static void rate(struct jout *j, const char *key, double v)
 {
 	if (isinf(v))
-		json_text(j, key, "inf");
+		jout_text(j, key, "inf");
 	else
-		json_real(j, key, v);
+		jout_real(j, key, v);
 }
 
-static void date(struct json_out *j, const struct run_settings *s)
+static void date(struct jout *j, const struct run_settings *s)
 {
 	char text[32];
 	struct tm tm;
 	time_t t = (time_t)s->started_unix_s;
 	if (s->started_unix_s && gmtime_r(&t, &tm) && strftime(text, sizeof text, "%Y%m%d-%H%M%S", &tm))
-		json_text(j, "date", text);
+		jout_text(j, "date", text);
 	else
-		json_null(j, "date");
+		jout_null(j, "date");
 }
 
-static void ms(struct json_out *j, const char *what, const char *key, double ns)
+static void ms(struct jout *j, const char *what, const char *key, double ns)
 {
 	char name[64];
 	snprintf(name, sizeof name, "%s_%s_ms", what, key);
-	json_real(j, name, ns / 1e6);
+	jout_real(j, name, ns / 1e6);
 }
 
-static void latency(struct json_out *j, const char *key, const struct dist *d, const struct percentiles *p)
+static void latency(struct jout *j, const char *key, const struct dist *d, const struct percentiles *p)
 {
 	ms(j, "mean", key, d->mean);
 	ms(j, "median", key, d->median);
@@ -52,33 +52,33 @@ static void latency(struct json_out *j, const char *key, const struct dist *d, c
 	}
 }
 
-static void vllm_keys(struct json_out *j, const struct run_settings *s, const struct run_result *r)
+static void vllm_keys(struct jout *j, const struct run_settings *s, const struct run_result *r)
 {
 	const struct metrics *m = &r->metrics;
 	date(j, s);
-	json_text(j, "backend", r->backend);
-	json_text(j, "model_id", s->model);
-	json_int(j, "num_prompts", r->n);
+	jout_text(j, "backend", r->backend);
+	jout_text(j, "model_id", s->model);
+	jout_int(j, "num_prompts", r->n);
 	rate(j, "request_rate", s->request_rate > 0 ? s->request_rate : m->offered_rate);
 	rate(j, "burstiness", s->burstiness);
 	if (r->engine.max_concurrency > 0)
-		json_int(j, "max_concurrency", r->engine.max_concurrency);
+		jout_int(j, "max_concurrency", r->engine.max_concurrency);
 	else
-		json_null(j, "max_concurrency");
-	json_real(j, "duration", m->completed ? (double)m->duration_ns / 1e9 : NAN);
-	json_int(j, "completed", m->completed);
-	json_int(j, "failed", m->failed);
-	json_int(j, "total_input_tokens", m->input_tokens);
-	json_int(j, "total_output_tokens", m->output_tokens);
-	json_real(j, "request_throughput", m->request_throughput);
-	json_real(j, "request_goodput", m->request_goodput);
-	json_real(j, "output_throughput", m->output_throughput);
-	json_real(j, "total_token_throughput", m->total_token_throughput);
-	json_real(j, "max_output_tokens_per_s", m->max_output_tokens_per_s);
+		jout_null(j, "max_concurrency");
+	jout_real(j, "duration", m->completed ? (double)m->duration_ns / 1e9 : NAN);
+	jout_int(j, "completed", m->completed);
+	jout_int(j, "failed", m->failed);
+	jout_int(j, "total_input_tokens", m->input_tokens);
+	jout_int(j, "total_output_tokens", m->output_tokens);
+	jout_real(j, "request_throughput", m->request_throughput);
+	jout_real(j, "request_goodput", m->request_goodput);
+	jout_real(j, "output_throughput", m->output_throughput);
+	jout_real(j, "total_token_throughput", m->total_token_throughput);
+	jout_real(j, "max_output_tokens_per_s", m->max_output_tokens_per_s);
 	if (m->completed)
-		json_int(j, "max_concurrent_requests", m->max_concurrent_requests);
+		jout_int(j, "max_concurrent_requests", m->max_concurrent_requests);
 	else
-		json_null(j, "max_concurrent_requests");
+		jout_null(j, "max_concurrent_requests");
 	for (int l = LATENCY_TTFT; l <= LATENCY_E2EL; l++)
 		latency(j, latency_key((enum latency)l), &m->latency[l], &m->percentiles);
 }
@@ -90,29 +90,29 @@ static bool finished(const struct request *r)
 	return r->state == REQUEST_FINISHED;
 }
 
-static void detailed_lengths(struct json_out *j, const struct workload *w, const struct run_result *r)
+static void detailed_lengths(struct jout *j, const struct workload *w, const struct run_result *r)
 {
-	json_begin(j, "input_lens", '[');
+	jout_begin(j, "input_lens", '[');
 	for (int64_t i = 0; i < r->n; i++)
-		json_int(j, NULL, w->specs[i].prompt_tokens);
-	json_end(j, ']');
-	json_begin(j, "output_lens", '[');
+		jout_int(j, NULL, w->specs[i].prompt_tokens);
+	jout_end(j, ']');
+	jout_begin(j, "output_lens", '[');
 	for (int64_t i = 0; i < r->n; i++)
-		json_int(j, NULL, finished(&r->requests[i]) ? r->requests[i].outputs : 0);
-	json_end(j, ']');
+		jout_int(j, NULL, finished(&r->requests[i]) ? r->requests[i].outputs : 0);
+	jout_end(j, ']');
 }
 
-static void detailed_itls(struct json_out *j, const struct run_result *r)
+static void detailed_itls(struct jout *j, const struct run_result *r)
 {
-	json_begin(j, "itls", '[');
+	jout_begin(j, "itls", '[');
 	for (int64_t i = 0; i < r->n; i++) {
-		json_begin(j, NULL, '[');
+		jout_begin(j, NULL, '[');
 		const int64_t *t = r->token_ns + r->token_at[i];
 		for (int32_t k = 1; finished(&r->requests[i]) && k < r->requests[i].outputs; k++)
-			json_real(j, NULL, (double)(t[k] - t[k - 1]) / 1e9);
-		json_end(j, ']');
+			jout_real(j, NULL, (double)(t[k] - t[k - 1]) / 1e9);
+		jout_end(j, ']');
 	}
-	json_end(j, ']');
+	jout_end(j, ']');
 }
 
 static const char *error_text(const struct request *r)
@@ -122,36 +122,36 @@ static const char *error_text(const struct request *r)
 	return r->why != REQUEST_WHY_NONE ? request_why_name((enum request_why)r->why) : "unfinished";
 }
 
-static void detailed(struct json_out *j, const struct workload *w, const struct run_result *r)
+static void detailed(struct jout *j, const struct workload *w, const struct run_result *r)
 {
 	detailed_lengths(j, w, r);
-	json_begin(j, "ttfts", '[');
+	jout_begin(j, "ttfts", '[');
 	for (int64_t i = 0; i < r->n; i++)
-		json_real(j, NULL, finished(&r->requests[i]) ? (double)request_ttft_ns(&r->requests[i]) / 1e9 : 0);
-	json_end(j, ']');
+		jout_real(j, NULL, finished(&r->requests[i]) ? (double)request_ttft_ns(&r->requests[i]) / 1e9 : 0);
+	jout_end(j, ']');
 	detailed_itls(j, r);
-	json_begin(j, "start_times", '[');
+	jout_begin(j, "start_times", '[');
 	for (int64_t i = 0; i < r->n; i++)
-		json_real(j, NULL, (double)r->requests[i].arrival_ns / 1e9);
-	json_end(j, ']');
-	json_begin(j, "errors", '[');
+		jout_real(j, NULL, (double)r->requests[i].arrival_ns / 1e9);
+	jout_end(j, ']');
+	jout_begin(j, "errors", '[');
 	for (int64_t i = 0; i < r->n; i++)
-		json_text(j, NULL, error_text(&r->requests[i]));
-	json_end(j, ']');
+		jout_text(j, NULL, error_text(&r->requests[i]));
+	jout_end(j, ']');
 }
 
 int result_write(FILE *f, const struct run_settings *s, const struct workload *w, const struct run_result *r,
 		 struct err *e)
 {
-	struct json_out j;
+	struct jout j;
 	char *unused;
-	json_open(&j, f);
-	json_begin(&j, NULL, '{');
+	jout_open(&j, f);
+	jout_begin(&j, NULL, '{');
 	vllm_keys(&j, s, r);
 	if (s->save_detailed && r->token_ns && r->requests)
 		detailed(&j, w, r);
-	json_end(&j, '}');
-	int rc = json_close(&j, &unused, e);
+	jout_end(&j, '}');
+	int rc = jout_close(&j, &unused, e);
 	if (rc == ERR_NONE && (fputc('\n', f) == EOF || fflush(f)))
 		rc = err_set(e, ERR_IO, "writing JSON: %s", strerror(errno));
 	return rc;
@@ -198,89 +198,89 @@ int result_save(const char *path, const struct run_settings *s, const struct wor
 
 /* --- the whole object --------------------------------------------------------------------------------------------- */
 
-static void failures(struct json_out *j, const struct metrics *m)
+static void failures(struct jout *j, const struct metrics *m)
 {
-	json_int(j, "rejected", m->rejected);
-	json_int(j, "aborted", m->aborted);
-	json_int(j, "unfinished", m->unfinished);
-	json_int(j, "zero_output", m->zero_output);
-	json_begin(j, "failed_why", '{');
+	jout_int(j, "rejected", m->rejected);
+	jout_int(j, "aborted", m->aborted);
+	jout_int(j, "unfinished", m->unfinished);
+	jout_int(j, "zero_output", m->zero_output);
+	jout_begin(j, "failed_why", '{');
 	for (int w = 0; w <= REQUEST_WHY_USER; w++)
 		if (m->rejected_why[w])
-			json_int(j, request_why_name((enum request_why)w), m->rejected_why[w]);
-	json_end(j, '}');
+			jout_int(j, request_why_name((enum request_why)w), m->rejected_why[w]);
+	jout_end(j, '}');
 }
 
-static void steps(struct json_out *j, const struct run_result *r)
+static void steps(struct jout *j, const struct run_result *r)
 {
 	const struct engine_stats *st = &r->stats;
 	const struct metrics *m = &r->metrics;
-	json_int(j, "steps", st->steps);
-	json_real(j, "mean_step_ms", m->mean_step_ns / 1e6);
-	json_real(j, "mean_tokens_per_step", m->mean_tokens_per_step);
-	json_real(j, "busy_share", m->busy_share);
-	json_real(j, "host_share", m->host_share);
-	json_int(j, "outside_steps", st->outside_steps);
-	json_real(j, "outside_max", st->outside_max);
-	json_int(j, "preemptions", st->preemptions);
-	json_int(j, "preempted_requests", m->preempted_requests);
-	json_int(j, "max_preemptions_of_a_request", m->max_preemptions);
-	json_int(j, "recomputed_tokens", st->recomputed_tokens);
-	json_int(j, "prompt_tokens_computed", st->prompt_tokens_computed);
-	json_int(j, "pad_tokens", st->pad_tokens);
-	json_int(j, "wasted_tokens", st->wasted_tokens);
-	json_int(j, "max_running", st->max_running);
-	json_int(j, "max_waiting", st->max_waiting);
+	jout_int(j, "steps", st->steps);
+	jout_real(j, "mean_step_ms", m->mean_step_ns / 1e6);
+	jout_real(j, "mean_tokens_per_step", m->mean_tokens_per_step);
+	jout_real(j, "busy_share", m->busy_share);
+	jout_real(j, "host_share", m->host_share);
+	jout_int(j, "outside_steps", st->outside_steps);
+	jout_real(j, "outside_max", st->outside_max);
+	jout_int(j, "preemptions", st->preemptions);
+	jout_int(j, "preempted_requests", m->preempted_requests);
+	jout_int(j, "max_preemptions_of_a_request", m->max_preemptions);
+	jout_int(j, "recomputed_tokens", st->recomputed_tokens);
+	jout_int(j, "prompt_tokens_computed", st->prompt_tokens_computed);
+	jout_int(j, "pad_tokens", st->pad_tokens);
+	jout_int(j, "wasted_tokens", st->wasted_tokens);
+	jout_int(j, "max_running", st->max_running);
+	jout_int(j, "max_waiting", st->max_waiting);
 }
 
-static void memory(struct json_out *j, const struct run_result *r)
+static void memory(struct jout *j, const struct run_result *r)
 {
 	const struct metrics *m = &r->metrics;
-	json_real(j, "prefix_hit_ratio", m->prefix_hit_ratio);
-	json_real(j, "prefix_ideal_block_hit_ratio", m->prefix_ideal_block_hit_ratio);
-	json_int(j, "cached_tokens", m->cached_tokens);
-	json_int(j, "evicted_blocks", r->stats.evicted_blocks);
-	json_int(j, "max_blocks_used", r->stats.max_blocks_used);
-	json_real(j, "kv_used", m->kv_used);
-	json_real(j, "kv_internal_waste", m->kv_internal_waste);
-	json_real(j, "kv_reserved_waste", m->kv_reserved_waste);
-	json_real(j, "kv_external_waste", m->kv_external_waste);
-	json_int(j, "weight_bytes", r->weight_bytes);
-	json_int(j, "kv_bytes_per_token", r->kv_bytes_per_token);
+	jout_real(j, "prefix_hit_ratio", m->prefix_hit_ratio);
+	jout_real(j, "prefix_ideal_block_hit_ratio", m->prefix_ideal_block_hit_ratio);
+	jout_int(j, "cached_tokens", m->cached_tokens);
+	jout_int(j, "evicted_blocks", r->stats.evicted_blocks);
+	jout_int(j, "max_blocks_used", r->stats.max_blocks_used);
+	jout_real(j, "kv_used", m->kv_used);
+	jout_real(j, "kv_internal_waste", m->kv_internal_waste);
+	jout_real(j, "kv_reserved_waste", m->kv_reserved_waste);
+	jout_real(j, "kv_external_waste", m->kv_external_waste);
+	jout_int(j, "weight_bytes", r->weight_bytes);
+	jout_int(j, "kv_bytes_per_token", r->kv_bytes_per_token);
 }
 
-static void sums(struct json_out *j, const struct metrics *m)
+static void sums(struct jout *j, const struct metrics *m)
 {
-	json_begin(j, "sums_ns", '{');
-	json_int(j, "queue", m->sum_queue_ns);
-	json_int(j, "prefill", m->sum_prefill_ns);
-	json_int(j, "decode", m->sum_decode_ns);
-	json_int(j, "preempted", m->sum_preempted_ns);
-	json_int(j, "e2el", m->sum_e2el_ns);
-	json_end(j, '}');
+	jout_begin(j, "sums_ns", '{');
+	jout_int(j, "queue", m->sum_queue_ns);
+	jout_int(j, "prefill", m->sum_prefill_ns);
+	jout_int(j, "decode", m->sum_decode_ns);
+	jout_int(j, "preempted", m->sum_preempted_ns);
+	jout_int(j, "e2el", m->sum_e2el_ns);
+	jout_end(j, '}');
 }
 
-static void steady_state(struct json_out *j, const struct metrics *m)
+static void steady_state(struct jout *j, const struct metrics *m)
 {
 	const struct steady *st = &m->steady;
-	json_begin(j, "steady_state", '{');
-	json_real(j, "from_s", (double)st->from_ns / 1e9);
-	json_real(j, "to_s", (double)st->to_ns / 1e9);
-	json_int(j, "completed", st->n);
-	json_real(j, "request_throughput", st->request_throughput);
-	json_real(j, "output_throughput", st->output_throughput);
-	json_real(j, "total_token_throughput", st->total_token_throughput);
+	jout_begin(j, "steady_state", '{');
+	jout_real(j, "from_s", (double)st->from_ns / 1e9);
+	jout_real(j, "to_s", (double)st->to_ns / 1e9);
+	jout_int(j, "completed", st->n);
+	jout_real(j, "request_throughput", st->request_throughput);
+	jout_real(j, "output_throughput", st->output_throughput);
+	jout_real(j, "total_token_throughput", st->total_token_throughput);
 	latency(j, "ttft", &st->ttft, &m->percentiles);
 	latency(j, "tpot", &st->tpot, &m->percentiles);
 	latency(j, "e2el", &st->e2el, &m->percentiles);
 	latency(j, "queue", &st->queue, &m->percentiles);
-	json_end(j, '}');
+	jout_end(j, '}');
 }
 
 /* Percentiles that rest on too few samples to be taken at their word. */
-static void uncertain(struct json_out *j, const struct metrics *m)
+static void uncertain(struct jout *j, const struct metrics *m)
 {
-	json_begin(j, "uncertain", '[');
+	jout_begin(j, "uncertain", '[');
 	for (int l = 0; l < LATENCY_COUNT; l++)
 		for (int32_t i = 0; i < m->percentiles.n; i++) {
 			char name[24], key[64];
@@ -288,125 +288,125 @@ static void uncertain(struct json_out *j, const struct metrics *m)
 				continue;
 			snprintf(key, sizeof key, "%s_%s_ms", percentile_name(m->percentiles.p[i], name),
 				 latency_key((enum latency)l));
-			json_text(j, NULL, key);
+			jout_text(j, NULL, key);
 		}
-	json_end(j, ']');
-	json_bool(j, "itl_exact", m->itl_exact);
-	json_real(j, "itl_relative_error", m->itl_exact ? 0 : GAPS_PRECISION);
+	jout_end(j, ']');
+	jout_bool(j, "itl_exact", m->itl_exact);
+	jout_real(j, "itl_relative_error", m->itl_exact ? 0 : GAPS_PRECISION);
 }
 
-static void hash(struct json_out *j, const char *key, uint64_t v)
+static void hash(struct jout *j, const char *key, uint64_t v)
 {
 	char text[24];
 	snprintf(text, sizeof text, "%016llx", (unsigned long long)v);
-	json_text(j, key, text);
+	jout_text(j, key, text);
 }
 
-static void traffic(struct json_out *j, const struct run_settings *s, const struct run_result *r)
+static void traffic(struct jout *j, const struct run_settings *s, const struct run_result *r)
 {
-	json_text(j, "trace", s->trace_path);
-	json_text(j, "trace_format", s->trace_format);
-	json_text(j, "trace_hash", s->trace_hash);
+	jout_text(j, "trace", s->trace_path);
+	jout_text(j, "trace_format", s->trace_format);
+	jout_text(j, "trace_hash", s->trace_hash);
 	hash(j, "workload_hash", s->workload_hash);
-	json_int(j, "num_prompts", s->num_prompts);
+	jout_int(j, "num_prompts", s->num_prompts);
 	if (s->request_rate > 0)
 		rate(j, "request_rate", s->request_rate);
 	else
-		json_text(j, "request_rate", "trace");
+		jout_text(j, "request_rate", "trace");
 	rate(j, "burstiness", s->burstiness);
-	json_real(j, "replay_speedup", s->replay_speedup);
-	json_real(j, "length_scale", s->length_scale);
-	json_text(j, "max_tokens_mode", s->max_tokens_mode);
-	json_text(j, "traffic_note", s->traffic_note);
-	json_bool(j, "lengths_estimated", r->lengths_estimated);
-	json_bool(j, "oracle", r->oracle);
+	jout_real(j, "replay_speedup", s->replay_speedup);
+	jout_real(j, "length_scale", s->length_scale);
+	jout_text(j, "max_tokens_mode", s->max_tokens_mode);
+	jout_text(j, "traffic_note", s->traffic_note);
+	jout_bool(j, "lengths_estimated", r->lengths_estimated);
+	jout_bool(j, "oracle", r->oracle);
 	char seed[24];
 	snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->seed);
-	json_raw(j, "seed", seed);
+	jout_raw(j, "seed", seed);
 }
 
-static void serving(struct json_out *j, const struct run_settings *s, const struct run_result *r)
+static void serving(struct jout *j, const struct run_settings *s, const struct run_result *r)
 {
 	const struct engine_config *c = &r->engine;
-	json_text(j, "model", s->model);
-	json_text(j, "device", s->device);
-	json_text(j, "weight_dtype", s->weight_dtype);
-	json_text(j, "kv_cache_dtype", s->kv_dtype);
-	json_int(j, "tensor_parallel_size", s->tensor_parallel);
-	json_text(j, "cost", s->cost);
-	json_real(j, "gpu_memory_utilization", s->gpu_memory_utilization);
-	json_int(j, "num_gpu_blocks_override", s->num_gpu_blocks_override);
-	json_int(j, "num_gpu_blocks", c->num_blocks);
-	json_int(j, "block_size", c->block_size);
-	json_int(j, "max_num_seqs", c->max_num_seqs);
-	json_int(j, "max_num_batched_tokens", c->max_num_batched_tokens);
-	json_int(j, "max_model_len", c->max_model_len);
-	json_int(j, "max_concurrency", c->max_concurrency);
-	json_text(j, "scheduling_policy", c->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs");
-	json_bool(j, "kv_cache", !c->kv_off);
-	json_bool(j, "enable_prefix_caching", c->prefix_caching);
-	json_text(j, "hit_visible", c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
-	json_text(j, "cache_at_start", "cold");
-	json_bool(j, "async_scheduling", c->async_scheduling);
+	jout_text(j, "model", s->model);
+	jout_text(j, "device", s->device);
+	jout_text(j, "weight_dtype", s->weight_dtype);
+	jout_text(j, "kv_cache_dtype", s->kv_dtype);
+	jout_int(j, "tensor_parallel_size", s->tensor_parallel);
+	jout_text(j, "cost", s->cost);
+	jout_real(j, "gpu_memory_utilization", s->gpu_memory_utilization);
+	jout_int(j, "num_gpu_blocks_override", s->num_gpu_blocks_override);
+	jout_int(j, "num_gpu_blocks", c->num_blocks);
+	jout_int(j, "block_size", c->block_size);
+	jout_int(j, "max_num_seqs", c->max_num_seqs);
+	jout_int(j, "max_num_batched_tokens", c->max_num_batched_tokens);
+	jout_int(j, "max_model_len", c->max_model_len);
+	jout_int(j, "max_concurrency", c->max_concurrency);
+	jout_text(j, "scheduling_policy", c->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs");
+	jout_bool(j, "kv_cache", !c->kv_off);
+	jout_bool(j, "enable_prefix_caching", c->prefix_caching);
+	jout_text(j, "hit_visible", c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
+	jout_text(j, "cache_at_start", "cold");
+	jout_bool(j, "async_scheduling", c->async_scheduling);
 }
 
-static void objectives(struct json_out *j, const struct goodput_slo *slo)
+static void objectives(struct jout *j, const struct goodput_slo *slo)
 {
-	json_begin(j, "goodput", '{');
+	jout_begin(j, "goodput", '{');
 	if (slo->ttft_ns >= 0)
-		json_real(j, "ttft_ms", (double)slo->ttft_ns / 1e6);
+		jout_real(j, "ttft_ms", (double)slo->ttft_ns / 1e6);
 	if (slo->tpot_ns >= 0)
-		json_real(j, "tpot_ms", (double)slo->tpot_ns / 1e6);
+		jout_real(j, "tpot_ms", (double)slo->tpot_ns / 1e6);
 	if (slo->e2el_ns >= 0)
-		json_real(j, "e2el_ms", (double)slo->e2el_ns / 1e6);
-	json_end(j, '}');
+		jout_real(j, "e2el_ms", (double)slo->e2el_ns / 1e6);
+	jout_end(j, '}');
 }
 
-static void settings(struct json_out *j, const struct run_settings *s, const struct run_result *r)
+static void settings(struct jout *j, const struct run_settings *s, const struct run_result *r)
 {
-	json_begin(j, "settings", '{');
-	json_text(j, "program_version", LOCKSTEP_VERSION);
+	jout_begin(j, "settings", '{');
+	jout_text(j, "program_version", LOCKSTEP_VERSION);
 	traffic(j, s, r);
 	serving(j, s, r);
 	objectives(j, &s->slo);
-	json_text(j, "record", run_record_names[s->record]);
-	json_end(j, '}');
+	jout_text(j, "record", run_record_names[s->record]);
+	jout_end(j, '}');
 }
 
-static void identity(struct json_out *j, const struct run_settings *s, const struct run_result *r)
+static void identity(struct jout *j, const struct run_settings *s, const struct run_result *r)
 {
 	if (r->run_id)
-		json_int(j, "run_id", r->run_id);
+		jout_int(j, "run_id", r->run_id);
 	else
-		json_null(j, "run_id");
-	json_text(j, "status", run_status_name(r->status));
-	json_text(j, "status_text", r->status_text[0] ? r->status_text : NULL);
-	json_text(j, "label", s->label ? s->label : s->policy);
-	json_text(j, "policy", s->policy);
-	json_text(j, "policy_params", r->policy_params ? r->policy_params : s->policy_params);
+		jout_null(j, "run_id");
+	jout_text(j, "status", run_status_name(r->status));
+	jout_text(j, "status_text", r->status_text[0] ? r->status_text : NULL);
+	jout_text(j, "label", s->label ? s->label : s->policy);
+	jout_text(j, "policy", s->policy);
+	jout_text(j, "policy_params", r->policy_params ? r->policy_params : s->policy_params);
 	hash(j, "workload_hash", s->workload_hash);
 }
 
 int result_json_begun(const struct run_settings *s, const struct run_result *r, char **text, struct err *e)
 {
-	struct json_out j;
-	json_open(&j, NULL);
-	json_begin(&j, NULL, '{');
+	struct jout j;
+	jout_open(&j, NULL);
+	jout_begin(&j, NULL, '{');
 	identity(&j, s, r);
 	settings(&j, s, r);
-	json_end(&j, '}');
-	return json_close(&j, text, e);
+	jout_end(&j, '}');
+	return jout_close(&j, text, e);
 }
 
 int result_json(const struct run_settings *s, const struct run_result *r, char **text, struct err *e)
 {
 	const struct metrics *m = &r->metrics;
-	struct json_out j;
-	json_open(&j, NULL);
-	json_begin(&j, NULL, '{');
+	struct jout j;
+	jout_open(&j, NULL);
+	jout_begin(&j, NULL, '{');
 	vllm_keys(&j, s, r);
 	identity(&j, s, r);
-	json_real(&j, "sim_wall_s", r->sim_wall_s);
+	jout_real(&j, "sim_wall_s", r->sim_wall_s);
 	rate(&j, "offered_rate", m->offered_rate);
 	failures(&j, m);
 	steps(&j, r);
@@ -417,22 +417,22 @@ int result_json(const struct run_settings *s, const struct run_result *r, char *
 	steady_state(&j, m);
 	uncertain(&j, m);
 	settings(&j, s, r);
-	json_end(&j, '}');
-	return json_close(&j, text, e);
+	jout_end(&j, '}');
+	return jout_close(&j, text, e);
 }
 
 int result_json_runs(FILE *f, char *const *texts, int32_t n, struct err *e)
 {
-	struct json_out j;
+	struct jout j;
 	char *unused;
-	json_open(&j, f);
-	json_begin(&j, NULL, '{');
-	json_begin(&j, "runs", '[');
+	jout_open(&j, f);
+	jout_begin(&j, NULL, '{');
+	jout_begin(&j, "runs", '[');
 	for (int32_t i = 0; i < n; i++)
-		json_raw(&j, NULL, texts[i]);
-	json_end(&j, ']');
-	json_end(&j, '}');
-	int rc = json_close(&j, &unused, e);
+		jout_raw(&j, NULL, texts[i]);
+	jout_end(&j, ']');
+	jout_end(&j, '}');
+	int rc = jout_close(&j, &unused, e);
 	if (rc == ERR_NONE && (fputc('\n', f) == EOF || fflush(f)))
 		rc = err_set(e, ERR_IO, "writing JSON: %s", strerror(errno));
 	return rc;

@@ -1,4 +1,4 @@
-#include "analysis/json_out.h"
+#include "analysis/jout.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,19 +12,19 @@
 
 #define FLUSH_AT (64 << 10)
 
-void json_open(struct json_out *j, FILE *file)
+void jout_open(struct jout *j, FILE *file)
 {
-	*j = (struct json_out){.file = file};
+	*j = (struct jout){.file = file};
 }
 
-static void flush(struct json_out *j)
+static void flush(struct jout *j)
 {
 	if (j->len && fwrite(j->text, 1, (size_t)j->len, j->file) != (size_t)j->len)
 		j->io_error = true;
 	j->len = 0;
 }
 
-static void put(struct json_out *j, const char *s, size_t n)
+static void put(struct jout *j, const char *s, size_t n)
 {
 	if (j->file && j->len >= FLUSH_AT)
 		flush(j);
@@ -36,12 +36,12 @@ static void put(struct json_out *j, const char *s, size_t n)
 	j->len += (int64_t)n;
 }
 
-static void put_text(struct json_out *j, const char *s)
+static void put_text(struct jout *j, const char *s)
 {
 	put(j, s, strlen(s));
 }
 
-static void quoted(struct json_out *j, const char *s)
+static void quoted(struct jout *j, const char *s)
 {
 	put(j, "\"", 1);
 	while (*s) {
@@ -65,7 +65,7 @@ static void quoted(struct json_out *j, const char *s)
 	put(j, "\"", 1);
 }
 
-static void lead(struct json_out *j, const char *key)
+static void lead(struct jout *j, const char *key)
 {
 	if (j->comma)
 		put(j, ", ", 2);
@@ -76,31 +76,31 @@ static void lead(struct json_out *j, const char *key)
 	}
 }
 
-void json_begin(struct json_out *j, const char *key, char bracket)
+void jout_begin(struct jout *j, const char *key, char bracket)
 {
 	lead(j, key);
 	put(j, &bracket, 1);
 	j->comma = false;
 }
 
-void json_end(struct json_out *j, char bracket)
+void jout_end(struct jout *j, char bracket)
 {
 	put(j, &bracket, 1);
 	j->comma = true;
 }
 
-void json_raw(struct json_out *j, const char *key, const char *json)
+void jout_raw(struct jout *j, const char *key, const char *json)
 {
 	lead(j, key);
 	put_text(j, json);
 }
 
-void json_null(struct json_out *j, const char *key)
+void jout_null(struct jout *j, const char *key)
 {
-	json_raw(j, key, "null");
+	jout_raw(j, key, "null");
 }
 
-void json_text(struct json_out *j, const char *key, const char *value)
+void jout_text(struct jout *j, const char *key, const char *value)
 {
 	lead(j, key);
 	if (value)
@@ -109,25 +109,25 @@ void json_text(struct json_out *j, const char *key, const char *value)
 		put_text(j, "null");
 }
 
-void json_int(struct json_out *j, const char *key, int64_t value)
+void jout_int(struct jout *j, const char *key, int64_t value)
 {
 	char buf[32];
 	snprintf(buf, sizeof buf, "%" PRId64, value);
-	json_raw(j, key, buf);
+	jout_raw(j, key, buf);
 }
 
-void json_real(struct json_out *j, const char *key, double value)
+void jout_real(struct jout *j, const char *key, double value)
 {
 	char buf[32];
-	json_raw(j, key, json_number(value, buf));
+	jout_raw(j, key, json_number(value, buf));
 }
 
-void json_bool(struct json_out *j, const char *key, bool value)
+void jout_bool(struct jout *j, const char *key, bool value)
 {
-	json_raw(j, key, value ? "true" : "false");
+	jout_raw(j, key, value ? "true" : "false");
 }
 
-int json_close(struct json_out *j, char **text, struct err *e)
+int jout_close(struct jout *j, char **text, struct err *e)
 {
 	int saved = errno;
 	*text = NULL;
