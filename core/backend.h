@@ -15,7 +15,7 @@ struct step_result {
 	int64_t steps; /* how often it was run: 1 .. batch.repeat */
 	const int64_t *end_ns; /* [steps] when each of them ended */
 	int64_t start_ns; /* when the first began */
-	int64_t host_ns; /* host part of the last one's duration */
+	int64_t host_ns; /* host part of each one's duration */
 	const int32_t *eos; /* [n_eos] requests whose token in the last of them was an end-of-sequence */
 	int32_t n_eos;
 	double outside; /* how far the query lay outside what was measured; 0 = inside (sim/cost.h) */

@@ -49,20 +49,6 @@ static int sim_submit(void *self, const struct batch *b, struct err *e)
 	return ERR_NONE;
 }
 
-/* One batch after the other, each beginning where the last one ended: the host's part, then the device's. */
-static int64_t run_repeats(struct sim *s, struct batch *b, int64_t t, struct cost_time *last)
-{
-	int64_t n = 0, most = b->repeat < REPEATS ? b->repeat : REPEATS;
-	do {
-		cost_step(s->cost, b, last);
-		t += last->host_ns + last->device_ns;
-		s->end_ns[n++] = t;
-		b->decode_ctx += b->decodes;
-		b->decode_ctx_window += b->window_growing;
-	} while (n < most && t < b->until_ns);
-	return n;
-}
-
 /* With a second batch in flight the host works ahead: a step starts on the device as soon as both its host part is done
  * and the device is free. Alone, host and device follow each other, which is the same rule. */
 static int sim_wait(void *self, struct step_result *out, struct err *e)
@@ -78,7 +64,8 @@ static int sim_wait(void *self, struct step_result *out, struct err *e)
 		start = s->device_free_ns;
 		s->end_ns[0] = (ready > start ? ready : start) + cost.device_ns;
 	} else {
-		n = run_repeats(s, &f->batch, start, &cost);
+		int64_t most = f->batch.repeat < REPEATS ? f->batch.repeat : REPEATS;
+		n = cost_run(s->cost, &f->batch, start, s->end_ns, most, &cost);
 	}
 	s->now_ns = s->device_free_ns = s->end_ns[n - 1];
 	*out = (struct step_result){

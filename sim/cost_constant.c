@@ -19,7 +19,7 @@ static void constant_destroy(struct cost *c)
 	mem_free(c);
 }
 
-static const struct cost_ops constant_ops = {"constant", constant_step, constant_destroy};
+static const struct cost_ops constant_ops = {.name = "constant", .step = constant_step, .destroy = constant_destroy};
 
 int cost_constant_create(struct cost **out, int64_t ns, struct err *e)
 {

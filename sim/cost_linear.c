@@ -20,7 +20,7 @@ static void linear_destroy(struct cost *c)
 	mem_free(c);
 }
 
-static const struct cost_ops linear_ops = {"linear", linear_step, linear_destroy};
+static const struct cost_ops linear_ops = {.name = "linear", .step = linear_step, .destroy = linear_destroy};
 
 int cost_linear_create(struct cost **out, double a, double b, double c, double d, struct err *e)
 {

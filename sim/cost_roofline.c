@@ -161,7 +161,33 @@ static void roofline_destroy(struct cost *c)
 	mem_free(r);
 }
 
-static const struct cost_ops roofline_ops = {"roofline", roofline_step, roofline_destroy};
+/* What does not change from one of these steps to the next is added up once, in the order in which roofline_step adds. */
+static int64_t roofline_run(const struct cost *c, struct batch *b, int64_t start_ns, int64_t *end_ns, int64_t most,
+			    struct cost_time *all)
+{
+	const struct roofline *r = (const struct roofline *)c;
+	double fixed = tokens_ns(r, b->decodes) + rows_ns(r, b->sampled) + r->attention_kernels_ns;
+	double rows = b->decodes, n_full = r->shapes.n_full, n_window = r->shapes.n_window;
+	int64_t n = 0, t = start_ns;
+	do {
+		double ns = fixed + n_full * decode_ns(&r->decode, rows, (double)b->decode_ctx);
+		if (r->shapes.n_window)
+			ns += n_window * decode_ns(&r->decode, rows, (double)b->decode_ctx_window);
+		int64_t device_ns = to_ns(ns), host_ns = r->step_ns + r->request_ns * b->decodes;
+		if (r->launch_ns > 0)
+			host_ns += launch_excess(r, b, device_ns);
+		if (n && host_ns != all->host_ns)
+			break;
+		*all = (struct cost_time){device_ns, host_ns, 0};
+		t += host_ns + device_ns;
+		end_ns[n++] = t;
+		b->decode_ctx += b->decodes;
+		b->decode_ctx_window += b->window_growing;
+	} while (n < most && t < b->until_ns);
+	return n;
+}
+
+static const struct cost_ops roofline_ops = {"roofline", roofline_step, roofline_destroy, roofline_run};
 
 /* The rate of products with weights held in t: FLOP/ns. */
 static double product_rate(const struct device *d, const struct weight_format *f, enum weight_group g)
