@@ -64,6 +64,9 @@ expect "policies are listed" test "$status" -eq 0
 for p in naive continuous chunked; do expect "$p is there" grep -q "^$p" <<<"$out"; done
 run policies --json
 expect "policies as JSON" holds "$out" '.policies | length >= 3 and all(.name and .help and (.parameters | type == "array"))'
+while read -r name; do
+	expect "docs/policies.md tells of $name" grep -q "$name" docs/policies.md
+done < <(jq -r '.policies[] | .name, .parameters[].name' <<<"$out")
 run policies chunked
 expect "one policy with its story" has "$out" "vLLM"
 expect "an unknown policy" refused "did you mean chunked?" policies chunkd
