@@ -241,18 +241,18 @@ int64_t cohort_repeat(const struct engine *g, int64_t most)
 
 int64_t cohort_last_ns(const struct engine *g, const struct slot *s)
 {
-	return s->fresh ? s->last_ns : g->cohort.last_ns;
+	return s->fresh_at >= 0 ? s->last_ns : g->cohort.last_ns;
 }
 
 int cohort_set_fresh(struct engine *g, struct slot *s, int64_t last_ns)
 {
 	struct cohort *c = &g->cohort;
 	s->last_ns = last_ns;
-	if (s->fresh)
+	if (s->fresh_at >= 0)
 		return ERR_NONE;
 	if (mem_grow((void **)&c->fresh, &c->cap_fresh, c->n_fresh + 1, sizeof *c->fresh))
 		return err_no_memory(&g->fault, "token gaps");
-	s->fresh = true;
+	s->fresh_at = (int32_t)c->n_fresh;
 	c->fresh[c->n_fresh++] = (int32_t)(s - g->slots);
 	return ERR_NONE;
 }
@@ -260,12 +260,10 @@ int cohort_set_fresh(struct engine *g, struct slot *s, int64_t last_ns)
 void cohort_clear_fresh(struct engine *g, struct slot *s)
 {
 	struct cohort *c = &g->cohort;
-	if (!s->fresh)
+	if (s->fresh_at < 0)
 		return;
-	int32_t id = (int32_t)(s - g->slots);
-	int64_t i = 0;
-	while (c->fresh[i] != id)
-		i++;
-	c->fresh[i] = c->fresh[--c->n_fresh];
-	s->fresh = false;
+	int32_t last = c->fresh[--c->n_fresh];
+	c->fresh[s->fresh_at] = last;
+	g->slots[last].fresh_at = s->fresh_at;
+	s->fresh_at = -1;
 }

@@ -409,6 +409,7 @@ void engine_stats(const struct engine *g, struct engine_stats *out)
 	const struct usage *u = &g->usage;
 	double bs = g->cfg.block_size;
 	*out = g->stats;
+	out->evicted_blocks = g->pool.evicted;
 	out->kv_slot_ns = (double)g->cfg.num_blocks * bs * (double)g->stats.busy_ns;
 	out->kv_token_ns = (double)u->token;
 	out->kv_reserved_ns = (double)u->reserved;

@@ -39,7 +39,7 @@ struct slot {
 	int32_t bucket_next, bucket_prev;
 	int32_t bucket; /* -1: never needs a block (contiguous) */
 	uint8_t part; /* enum slot_part */
-	bool fresh; /* its last token came at last_ns, not with the cohort's last tick */
+	int32_t fresh_at; /* place in cohort.fresh: its last token came at last_ns, not with the last tick; -1 = it did not */
 	int64_t last_ns;
 
 	int64_t sched_step; /* step it is scheduled in, -1 */

@@ -56,7 +56,7 @@ int32_t slot_take(struct engine *g, int32_t req)
 	s->part = PART_PREFILL;
 	s->sched_step = -1;
 	s->bucket = -1;
-	s->fresh = false;
+	s->fresh_at = -1;
 	s->computed = s->outputs = s->emitted = s->pad = s->peak = s->known_pages = 0;
 	g->n_running++;
 	s->run_prev = g->running.tail;
