@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct err;
+struct near_match;
 
 struct fetch_trace {
 	const char *name; /* what the user types */
@@ -21,8 +22,8 @@ struct fetch_trace {
 extern const struct fetch_trace fetch_traces[];
 extern const int fetch_n_traces;
 
-/* NULL: no such name; `near` (may be NULL) is then set to the nearest one, or NULL. */
-const struct fetch_trace *fetch_find(const char *name, const char **near);
+/* NULL: no such name; *near (may be NULL) then holds the nearest ones. */
+const struct fetch_trace *fetch_find(const char *name, struct near_match *near);
 
 struct fetch_request {
 	const char *url; /* whole address */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/near.h"
+
 #define AZURE_2023 "https://raw.githubusercontent.com/Azure/AzurePublicDataset/master/data/"
 #define AZURE_2024 "https://github.com/Azure/AzurePublicDataset/releases/download/dataset-llm-2024/"
 #define MOONCAKE "https://raw.githubusercontent.com/kvcache-ai/Mooncake/main/FAST25-release/"
@@ -113,36 +115,15 @@ const struct fetch_trace fetch_traces[] = {
 
 const int fetch_n_traces = (int)(sizeof fetch_traces / sizeof fetch_traces[0]);
 
-/* Letters of `want` found in `name` in order, less what is left over: enough to catch a slip of the keyboard. */
-static int likeness(const char *want, const char *name)
+const struct fetch_trace *fetch_find(const char *name, struct near_match *near)
 {
-	int hits = 0, length = 0;
-	const char *at = name;
-	for (; *want; want++, length++) {
-		const char *found = strchr(at, *want);
-		if (found) {
-			hits++;
-			at = found + 1;
-		}
-	}
-	int longer = (int)strlen(name) > length ? (int)strlen(name) - length : 0;
-	return 2 * hits - length - longer / 2;
-}
-
-const struct fetch_trace *fetch_find(const char *name, const char **near)
-{
-	const struct fetch_trace *best = NULL;
-	int best_score = 0;
+	if (near)
+		near_begin(near, name);
 	for (int i = 0; i < fetch_n_traces; i++) {
 		if (!strcmp(fetch_traces[i].name, name))
 			return &fetch_traces[i];
-		int score = likeness(name, fetch_traces[i].name);
-		if (score > best_score) {
-			best_score = score;
-			best = &fetch_traces[i];
-		}
+		if (near)
+			near_offer(near, fetch_traces[i].name);
 	}
-	if (near)
-		*near = best ? best->name : NULL;
 	return NULL;
 }

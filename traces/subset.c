@@ -101,26 +101,61 @@ static int by_key(const void *a, const void *b)
 	return before(*x, *y) ? -1 : before(*y, *x);
 }
 
-/* The links among kept requests as pairs of new indices; new_of is -1 for dropped ones. */
+int subset_parents(const struct workload *w, int64_t **at, int32_t **parent, struct err *e)
+{
+	*at = NULL;
+	*parent = NULL;
+	if (!w->n_parents)
+		return ERR_NONE;
+	*at = mem_zalloc((size_t)w->n + 1, sizeof **at);
+	*parent = mem_alloc((size_t)w->child_at[w->n] * sizeof **parent);
+	if (!*at || !*parent) {
+		mem_free(*at);
+		mem_free(*parent);
+		*at = NULL;
+		*parent = NULL;
+		return err_no_memory(e, "dependencies");
+	}
+	for (int64_t i = 0; i < w->n; i++)
+		(*at)[i + 1] = (*at)[i] + w->n_parents[i];
+	/* Parents come in ascending order, so filling each child's row from its start sorts it; the start of row i is
+	 * moved on while filling, and ends as the start of row i + 1. */
+	for (int64_t i = 0; i < w->n; i++)
+		for (int64_t k = w->child_at[i]; k < w->child_at[i + 1]; k++)
+			(*parent)[(*at)[w->child[k]]++] = (int32_t)i;
+	memmove(*at + 1, *at, (size_t)w->n * sizeof **at);
+	(*at)[0] = 0;
+	return ERR_NONE;
+}
+
+/* The links among kept requests as pairs of new indices, by child (then the children of each parent are ascending, as
+ * in a file read in this order); new_of is -1 for dropped ones. */
 struct links {
 	int32_t *parent, *child;
 	int64_t n;
 };
 
-static int collect_links(const struct workload *w, const int32_t *new_of, struct links *l, struct err *e)
+static int collect_links(const struct workload *w, const struct key *keys, int64_t n, const int32_t *new_of,
+			 struct links *l, struct err *e)
 {
-	int64_t most = w->child_at[w->n];
-	l->parent = mem_alloc((size_t)most * sizeof *l->parent);
-	l->child = mem_alloc((size_t)most * sizeof *l->child);
+	int64_t *at;
+	int32_t *old;
+	int code = subset_parents(w, &at, &old, e);
+	if (code)
+		return code;
+	l->parent = mem_alloc((size_t)w->child_at[w->n] * sizeof *l->parent);
+	l->child = mem_alloc((size_t)w->child_at[w->n] * sizeof *l->child);
 	if (!l->parent || !l->child)
-		return err_no_memory(e, "dependencies");
-	for (int64_t i = 0; i < w->n; i++)
-		for (int64_t k = w->child_at[i]; k < w->child_at[i + 1]; k++)
-			if (new_of[i] >= 0 && new_of[w->child[k]] >= 0) {
-				l->parent[l->n] = new_of[i];
-				l->child[l->n++] = new_of[w->child[k]];
+		code = err_no_memory(e, "dependencies");
+	for (int64_t i = 0; i < n && !code; i++)
+		for (int64_t k = at[keys[i].i]; k < at[keys[i].i + 1]; k++)
+			if (new_of[old[k]] >= 0) {
+				l->parent[l->n] = new_of[old[k]];
+				l->child[l->n++] = (int32_t)i;
 			}
-	return ERR_NONE;
+	mem_free(at);
+	mem_free(old);
+	return code;
 }
 
 static void drop_links(struct workload *w)
@@ -149,7 +184,7 @@ static int reorder(struct workload *w, struct key *keys, int64_t n, int32_t *new
 		specs[k] = w->specs[keys[k].i];
 		specs[k].arrival_ns = keys[k].at;
 	}
-	if (w->n_parents && (code = collect_links(w, new_of, &l, e)))
+	if (w->n_parents && (code = collect_links(w, keys, n, new_of, &l, e)))
 		goto out;
 	drop_links(w);
 	mem_free(w->specs);

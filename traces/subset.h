@@ -18,6 +18,10 @@ int subset_ready(const struct workload *w, int64_t *ready_ns, int32_t *order, st
  * ready time (subset_ready) instead. Sorted as workload.h says. *cut (may be NULL): how many lost all their parents. */
 int subset_keep(struct workload *w, const bool *keep, int64_t *cut, struct err *e);
 
+/* The parents of each request: of i they are parent[at[i] .. at[i + 1]), ascending. Both are the caller's to mem_free;
+ * both NULL when no request has any. */
+int subset_parents(const struct workload *w, int64_t **at, int32_t **parent, struct err *e);
+
 /* Sorts a workload by arrival again, links included. */
 int subset_sort(struct workload *w, struct err *e);
 

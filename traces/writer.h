@@ -47,6 +47,7 @@ struct writer_loss {
 	int64_t arrivals; /* sharegpt: had an arrival other than 0 */
 	int64_t rounded; /* arrivals rounded to the target's resolution */
 	int64_t lengths; /* sharegpt: text of that exact length could not be made */
+	int32_t hash_block; /* mooncake: the block size, which the file cannot say, when it is not 512; else 0 */
 };
 
 /* Writes w to f; *loss is filled. ERR_IO on a write error. */
@@ -57,7 +58,6 @@ int writer_file(const char *path, enum writer_format format, const struct worklo
 		struct err *e);
 
 /* One line for each thing lost: "dropped: hash ids of 12,031 requests". Calls line() for each; false: nothing lost. */
-bool writer_explain(const struct writer_loss *loss, enum writer_format format,
-		    void (*line)(void *ctx, const char *text), void *ctx);
+bool writer_explain(const struct writer_loss *loss, void (*line)(void *ctx, const char *text), void *ctx);
 
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/err.h"
+#include "core/near.h"
 #include "tests/support/suite.h"
 #include "traces/fetch.h"
 #include "traces/sha256.h"
@@ -426,13 +427,15 @@ static void the_table_is_well_formed_and_near_names_are_offered(void)
 		for (int k = 0; k < i; k++)
 			CU_ASSERT(strcmp(t->file, fetch_traces[k].file) != 0);
 	}
-	const char *near;
+	struct near_match near;
 	CU_ASSERT_PTR_NULL(fetch_find("azure-2023-cnov", &near));
-	CHECK_STR(near, "azure-2023-conv");
+	CU_ASSERT_FATAL(near.n > 0);
+	CHECK_STR(near.best[0], "azure-2023-conv");
 	CU_ASSERT_PTR_NULL(fetch_find("sharegbt", &near));
-	CHECK_STR(near, "sharegpt");
-	CU_ASSERT_PTR_NULL(fetch_find("zzzz", &near));
-	CU_ASSERT_PTR_NULL(near);
+	CU_ASSERT_FATAL(near.n > 0);
+	CHECK_STR(near.best[0], "sharegpt");
+	CU_ASSERT_PTR_NULL(fetch_find("qqqqqqqq", &near));
+	CHECK_INT(near.n, 0);
 }
 
 int main(void)
