@@ -15,9 +15,15 @@ enum {
 	ROWS_KEPT = 1 << 12,
 };
 
-/* Nanoseconds of one layer's decode attention: max(ctx * compute, ctx * read + rows * fixed). */
+/* One layer's decode attention, in nanoseconds: max(ctx * compute, ctx * read + rows * fixed). */
 struct decode_rate {
 	double compute, read, fixed;
+};
+
+/* All of a step of nothing but so many decodes that does not depend on their context. */
+struct decode_row {
+	double base; /* 0 = not yet */
+	double fixed; /* rows * decode_rate.fixed */
 };
 
 struct roofline {
@@ -29,12 +35,14 @@ struct roofline {
 	double rest; /* products with the rest: router, LM head */
 	double bandwidth; /* bytes/ns */
 	struct decode_rate decode;
+	double n_full, n_window; /* layers by what their attention sees */
 	double attention_kernels_ns; /* of all layers' decode attention */
 	int32_t token_kernels, row_kernels, attention_kernels;
 	double kernel_ns, launch_ns; /* launch_ns = 0: graphs */
 	int64_t step_ns, request_ns;
 	double *tokens_ns; /* [TOKENS_KEPT] 0 = not yet */
 	double *rows_ns; /* [ROWS_KEPT] */
+	struct decode_row *decode_rows; /* [ROWS_KEPT] */
 };
 
 static double op_ns(const struct roofline *r, const struct op_work *w, double rate)
@@ -99,9 +107,9 @@ static inline double rows_ns(const struct roofline *r, int64_t rows)
 	return ns;
 }
 
-static inline double decode_ns(const struct decode_rate *d, double rows, double ctx)
+static inline double layer_ns(const struct decode_rate *rate, double fixed, int64_t ctx)
 {
-	double compute = ctx * d->compute, memory = ctx * d->read + rows * d->fixed;
+	double compute = (double)ctx * rate->compute, memory = (double)ctx * rate->read + fixed;
 	return compute > memory ? compute : memory;
 }
 
@@ -134,22 +142,49 @@ static int64_t launch_excess(const struct roofline *r, const struct batch *b, in
 	return launch > device_ns ? launch - device_ns : 0;
 }
 
-static void roofline_step(const struct cost *c, const struct batch *b, struct cost_time *out)
+/* Any batch. Kept out of line, so that the common one below stays small. */
+__attribute__((noinline)) static void step_mixed(const struct roofline *r, const struct batch *b, struct cost_time *out)
 {
-	const struct roofline *r = (const struct roofline *)c;
 	double ns = tokens_ns(r, b->decodes + b->prefill_tokens) + rows_ns(r, b->sampled);
 	if (b->decodes > 0) {
+		double fixed = b->decodes * r->decode.fixed;
 		ns += r->attention_kernels_ns;
-		ns += r->shapes.n_full * decode_ns(&r->decode, b->decodes, (double)b->decode_ctx);
-		if (r->shapes.n_window)
-			ns += r->shapes.n_window * decode_ns(&r->decode, b->decodes, (double)b->decode_ctx_window);
+		ns += r->n_full * layer_ns(&r->decode, fixed, b->decode_ctx);
+		if (r->n_window > 0)
+			ns += r->n_window * layer_ns(&r->decode, fixed, b->decode_ctx_window);
 	}
 	for (int32_t i = 0; i < b->n_chunks; i++)
 		ns += chunk_ns(r, &b->chunks[i]);
 	out->device_ns = to_ns(ns);
-	out->host_ns = r->step_ns + r->request_ns * (b->decodes + b->n_chunks);
+	out->host_ns = r->step_ns + r->request_ns * ((int64_t)b->decodes + b->n_chunks);
 	if (r->launch_ns > 0)
 		out->host_ns += launch_excess(r, b, out->device_ns);
+	out->outside = 0;
+}
+
+static void fill_decode_row(const struct roofline *r, int32_t rows, struct decode_row *d)
+{
+	d->base = tokens_ns(r, rows) + rows_ns(r, rows) + r->attention_kernels_ns;
+	d->fixed = rows * r->decode.fixed;
+}
+
+/* Decodes only, a token sampled from each: nearly every step of a run. */
+static void roofline_step(const struct cost *c, const struct batch *b, struct cost_time *out)
+{
+	const struct roofline *r = (const struct roofline *)c;
+	int32_t rows = b->decodes;
+	if (b->n_chunks > 0 || rows != b->sampled || (uint32_t)rows - 1 >= ROWS_KEPT - 1 || r->launch_ns > 0) {
+		step_mixed(r, b, out);
+		return;
+	}
+	struct decode_row *d = &r->decode_rows[rows];
+	if (d->base == 0)
+		fill_decode_row(r, rows, d);
+	double ns = d->base + r->n_full * layer_ns(&r->decode, d->fixed, b->decode_ctx);
+	if (r->n_window > 0)
+		ns += r->n_window * layer_ns(&r->decode, d->fixed, b->decode_ctx_window);
+	out->device_ns = to_ns(ns);
+	out->host_ns = r->step_ns + r->request_ns * rows;
 	out->outside = 0;
 }
 
@@ -158,22 +193,24 @@ static void roofline_destroy(struct cost *c)
 	struct roofline *r = (struct roofline *)c;
 	mem_free(r->tokens_ns);
 	mem_free(r->rows_ns);
+	mem_free(r->decode_rows);
 	mem_free(r);
 }
 
-/* What does not change from one of these steps to the next is added up once, in the order in which roofline_step adds. */
+/* What does not change from one of these steps to the next is added up once, in the order in which a single step adds
+ * it: the sums must be the same to the bit. */
 static int64_t roofline_run(const struct cost *c, struct batch *b, int64_t start_ns, int64_t *end_ns, int64_t most,
 			    struct cost_time *all)
 {
 	const struct roofline *r = (const struct roofline *)c;
-	double fixed = tokens_ns(r, b->decodes) + rows_ns(r, b->sampled) + r->attention_kernels_ns;
-	double rows = b->decodes, n_full = r->shapes.n_full, n_window = r->shapes.n_window;
+	double base = tokens_ns(r, b->decodes) + rows_ns(r, b->sampled) + r->attention_kernels_ns;
+	double fixed = b->decodes * r->decode.fixed, n_full = r->n_full, n_window = r->n_window;
 	int64_t n = 0, t = start_ns;
 	do {
-		double ns = fixed + n_full * decode_ns(&r->decode, rows, (double)b->decode_ctx);
-		if (r->shapes.n_window)
-			ns += n_window * decode_ns(&r->decode, rows, (double)b->decode_ctx_window);
-		int64_t device_ns = to_ns(ns), host_ns = r->step_ns + r->request_ns * b->decodes;
+		double ns = base + n_full * layer_ns(&r->decode, fixed, b->decode_ctx);
+		if (n_window > 0)
+			ns += n_window * layer_ns(&r->decode, fixed, b->decode_ctx_window);
+		int64_t device_ns = to_ns(ns), host_ns = r->step_ns + r->request_ns * (int64_t)b->decodes;
 		if (r->launch_ns > 0)
 			host_ns += launch_excess(r, b, device_ns);
 		if (n && host_ns != all->host_ns)
@@ -220,6 +257,8 @@ static void set_constants(struct roofline *r)
 	op_decode_attention(&r->shapes, 1, 0, &per_row);
 	r->decode = (struct decode_rate){per_ctx.flops / r->attention, per_ctx.bytes / r->bandwidth,
 					 per_row.bytes / r->bandwidth};
+	r->n_full = r->shapes.n_full;
+	r->n_window = r->shapes.n_window;
 	r->attention_kernels = per_ctx.kernels * r->model.n_layers;
 	r->attention_kernels_ns = r->attention_kernels * r->kernel_ns;
 	for (int op = 0; op < TOKEN_OPS; op++) {
@@ -256,13 +295,19 @@ int cost_roofline_create(struct cost **out, const struct cost_setup *s, struct e
 	if (f.dtype == DTYPE_FP32 && s->device->peak[DTYPE_FP32] <= 0)
 		return err_set(e, ERR_INPUT, "%s has no fp32 figure in peak_tflops, and the weights are fp32",
 			       s->device->name);
+	const struct device *d = s->device;
+	if (!(d->step_ns <= 1e12 && d->request_ns <= 1e9 && d->kernel_ns <= 1e9 &&
+	      d->launch_ns <= 1e9)) /* sums fit 64 bits */
+		return err_set(e, ERR_INPUT,
+			       "roofline: an overhead above 1,000 s a step or 1 s a request or kernel is no overhead");
 	struct roofline *r = mem_zalloc(1, sizeof *r);
 	if (!r)
 		return err_no_memory(e, "the roofline model");
 	r->base.ops = &roofline_ops;
 	r->tokens_ns = mem_zalloc(TOKENS_KEPT, sizeof *r->tokens_ns);
 	r->rows_ns = mem_zalloc(ROWS_KEPT, sizeof *r->rows_ns);
-	if (!r->tokens_ns || !r->rows_ns) {
+	r->decode_rows = mem_zalloc(ROWS_KEPT, sizeof *r->decode_rows);
+	if (!r->tokens_ns || !r->rows_ns || !r->decode_rows) {
 		roofline_destroy(&r->base);
 		return err_no_memory(e, "the roofline model's tables");
 	}
