@@ -164,7 +164,7 @@ static void print_memory(FILE *f, const struct run_result *r)
 	fprintf(f, "  KV memory   %s blocks", text_count(r->engine.num_blocks, buf));
 	fprintf(f, " of %d, at most ", r->engine.block_size);
 	fprintf(f, "%s used", text_count(r->stats.max_blocks_used, buf));
-	value(f, "; of busy time: ", m->kv_used, "share", " % held tokens");
+	value(f, "\n              while busy: ", m->kv_used, "share", " % held tokens");
 	value(f, ", ", m->kv_internal_waste, "share", " % internal waste");
 	value(f, ", ", m->kv_reserved_waste, "share", " % reserved");
 	if (m->kv_external_waste > 0)

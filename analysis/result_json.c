@@ -320,9 +320,13 @@ static void traffic(struct jout *j, const struct run_settings *s, const struct r
 	jout_text(j, "traffic_note", s->traffic_note);
 	jout_bool(j, "lengths_estimated", r->lengths_estimated);
 	jout_bool(j, "oracle", r->oracle);
+	/* As text where readers with signed 64-bit integers would choke on it. */
 	char seed[24];
 	snprintf(seed, sizeof seed, "%llu", (unsigned long long)s->seed);
-	jout_raw(j, "seed", seed);
+	if (s->seed > INT64_MAX)
+		jout_text(j, "seed", seed);
+	else
+		jout_raw(j, "seed", seed);
 }
 
 static void serving(struct jout *j, const struct run_settings *s, const struct run_result *r)
