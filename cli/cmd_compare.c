@@ -59,6 +59,7 @@ static int print(const struct session *s, bool all, struct err *e)
 		results[i] = &s->results[i];
 	struct compare_table t;
 	session_print_workload(stdout, s);
+	session_print_serving(stdout, s);
 	putchar('\n');
 	int rc = compare_build(&t, s->settings, results, s->n_results, all, e);
 	if (rc != ERR_NONE)

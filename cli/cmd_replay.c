@@ -26,6 +26,8 @@ static int print(const struct session *s, struct err *e)
 	if (s->opts->json)
 		return puts(s->json[0]) < 0 ? err_set(e, ERR_IO, "cannot write the output") : ERR_NONE;
 	session_print_workload(stdout, s);
+	session_print_serving(stdout, s);
+	putchar('\n');
 	int rc = compare_print_run(stdout, s->settings[0], &s->results[0], e);
 	session_print_end(stdout, s);
 	return rc;

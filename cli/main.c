@@ -11,16 +11,6 @@
 #include "core/near.h"
 
 /* In the order help shows them. A command of two words stands beside those with the same first one. */
-#pragma weak cmd_replay
-#pragma weak cmd_compare
-#pragma weak cmd_policies
-#pragma weak cmd_runs
-#pragma weak cmd_capacity
-#pragma weak cmd_trace_info
-#pragma weak cmd_trace_convert
-#pragma weak cmd_trace_generate
-#pragma weak cmd_trace_slice
-#pragma weak cmd_trace_fetch
 static const struct command *const commands[] = {
 	&cmd_replay,        &cmd_compare,        &cmd_policies,    &cmd_capacity,    &cmd_runs, &cmd_trace_info,
 	&cmd_trace_convert, &cmd_trace_generate, &cmd_trace_slice, &cmd_trace_fetch, &cmd_help,
@@ -29,10 +19,7 @@ static const struct command *const commands[] = {
 
 const struct command *command_at(int i)
 {
-	for (int k = 0; k < N_COMMANDS; k++)
-		if (commands[k] && i-- == 0)
-			return commands[k];
-	return NULL;
+	return i >= 0 && i < N_COMMANDS ? commands[i] : NULL;
 }
 
 const struct command *command_find(int argc, char **argv, int *words)

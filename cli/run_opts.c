@@ -157,6 +157,16 @@ static void label_policy(char *label, size_t size, const struct arms *a, const s
 	label_add(label, size, same > 1 ? text : name, "", "");
 }
 
+static int check_hardware(const struct run_settings *s, struct err *e)
+{
+	bool modelled = !s->cost || strncmp(s->cost, "roofline", 8) == 0;
+	if (!modelled || (s->model && s->device))
+		return ERR_NONE;
+	return err_set(e, ERR_INPUT,
+		       "what serves the trace? Give --model and --device (`lockstep capacity --list` names them), for "
+		       "instance --model llama-3.1-8b --device h100-sxm");
+}
+
 /* Arm number k of the cross product. */
 static int make_arm(struct arms *a, int32_t k, const struct values *policies, const struct values *dims, struct err *e)
 {
@@ -184,6 +194,8 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 	}
 	arm->s.engine.kv_off = !arm->kv_cache;
 	int rc = set_policy(arm, policy, e);
+	if (rc == ERR_NONE)
+		rc = check_hardware(&arm->s, e);
 	if (rc != ERR_NONE)
 		return rc;
 	arm->label = mem_strdup(label[0] ? label : arm->policy);

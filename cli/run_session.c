@@ -227,13 +227,14 @@ static const char *grouped(int64_t v, char buf[32])
 	return buf;
 }
 
-static void print_span(FILE *f, int64_t ns)
+static void print_span(FILE *f, double t)
 {
-	double t = (double)ns / 1e9;
 	if (t >= 7200)
 		fprintf(f, "%.1f h", t / 3600);
 	else if (t >= 120)
 		fprintf(f, "%.1f min", t / 60);
+	else if (t < 1)
+		fprintf(f, "%.3g ms", t * 1e3);
 	else
 		fprintf(f, "%.3g s", t);
 }
@@ -266,10 +267,11 @@ void session_print_workload(FILE *f, const struct session *s)
 	fprintf(f, "Workload  %s", trace_opts_name(&s->opts->trace));
 	if (s->report.format_name)
 		fprintf(f, " (%s)", s->report.format_name);
-	fprintf(f, ": %s requests, %s prompt + %s output tokens", grouped(w->n, a), grouped(in, b), grouped(out, c));
+	fprintf(f, "\n          %s requests, %s prompt + %s output tokens", grouped(w->n, a), grouped(in, b),
+		grouped(out, c));
 	if (last > 0) {
 		fputs(", arriving over ", f);
-		print_span(f, last);
+		print_span(f, (double)last / 1e9);
 	}
 	fprintf(f, "\n          hash %016" PRIx64 "%s%s\n", s->arms.at[0].s.workload_hash,
 		w->lengths_estimated ? "; lengths are ESTIMATED from text, no tokenizer was used" : "",
@@ -279,8 +281,81 @@ void session_print_workload(FILE *f, const struct session *s)
 		fprintf(f, "          note: %s\n", s->report.notes[i]);
 }
 
+/* The same model, device and memory for all runs? Then they are told once. */
+static bool served_alike(const struct session *s)
+{
+	for (int32_t i = 1; i < s->arms.n; i++) {
+		const struct run_settings *a = &s->arms.at[0].s, *b = &s->arms.at[i].s;
+		if (a->model != b->model && strcmp(a->model ? a->model : "", b->model ? b->model : "") != 0)
+			return false;
+		if (a->device != b->device && strcmp(a->device ? a->device : "", b->device ? b->device : "") != 0)
+			return false;
+	}
+	for (int32_t i = 1; i < s->n_results; i++) {
+		const struct engine_config *a = &s->results[0].engine, *b = &s->results[i].engine;
+		if (a->num_blocks != b->num_blocks || a->block_size != b->block_size || a->kv_off != b->kv_off ||
+		    a->max_num_seqs != b->max_num_seqs || a->max_num_batched_tokens != b->max_num_batched_tokens ||
+		    a->max_model_len != b->max_model_len || a->prefix_caching != b->prefix_caching)
+			return false;
+	}
+	return true;
+}
+
+void session_print_serving(FILE *f, const struct session *s)
+{
+	const struct run_settings *a = s->settings[0];
+	const struct run_result *r = &s->results[0];
+	const struct engine_config *c = &r->engine;
+	char x[32], y[32];
+	if (!served_alike(s))
+		return;
+	fputs("Served by ", f);
+	if (a->model && a->device)
+		fprintf(f, "%s on %s", a->model, a->device);
+	else
+		fprintf(f, "%s", a->cost ? a->cost : "roofline");
+	if (r->weight_bytes)
+		fprintf(f, ": weights %.2f GB, KV %s bytes a token", (double)r->weight_bytes / 1e9,
+			grouped(r->kv_bytes_per_token, x));
+	if (c->kv_off)
+		fputs("\n          no KV cache: every step computes every token again", f);
+	else
+		fprintf(f, "\n          %s KV blocks of %d = %s tokens (%s)%s", grouped(c->num_blocks, x),
+			c->block_size, grouped((int64_t)c->num_blocks * c->block_size, y),
+			a->num_gpu_blocks_override ? "as told" : "what fits",
+			c->prefix_caching ? ", prefix cache" : "");
+	fprintf(f, "\n          at most %s running, %s tokens a step, %s a request\n", grouped(c->max_num_seqs, x),
+		grouped(c->max_num_batched_tokens, y), grouped(c->max_model_len, (char[32]){0}));
+}
+
+/* What it took, and how much faster than real that is. */
+static void print_speed(FILE *f, const struct session *s)
+{
+	double wall = 0, simulated = 0;
+	int64_t ended = 0;
+	char x[32];
+	for (int32_t i = 0; i < s->n_results; i++) {
+		const struct run_result *r = &s->results[i];
+		wall += r->sim_wall_s;
+		simulated += (double)(r->stats.end_ns - r->stats.first_ns) / 1e9;
+		ended += r->stats.finished + r->stats.rejected;
+	}
+	if (wall <= 0)
+		return;
+	fputs("Took ", f);
+	print_span(f, wall);
+	fputs(" for ", f);
+	print_span(f, simulated);
+	fprintf(f, " of serving: %s times as fast, %s requests a second", grouped((int64_t)(simulated / wall), x),
+		grouped((int64_t)((double)ended / wall), (char[32]){0}));
+	fputs("; reading the trace took ", f);
+	print_span(f, s->load_s);
+	fputs(".\n", f);
+}
+
 void session_print_end(FILE *f, const struct session *s)
 {
+	print_speed(f, s);
 	int32_t stored = 0;
 	int64_t first = 0, last = 0;
 	for (int32_t i = 0; i < s->n_results; i++) {

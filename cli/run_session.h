@@ -38,7 +38,9 @@ void session_free(struct session *s);
 
 /* What was read, in a few lines. */
 void session_print_workload(FILE *f, const struct session *s);
-/* Where the runs are stored; what an interruption means. */
+/* Model, device, memory and limits, where they are the same for all runs. */
+void session_print_serving(FILE *f, const struct session *s);
+/* What it took; where the runs are stored; what an interruption means. */
 void session_print_end(FILE *f, const struct session *s);
 
 /* Handles positional words: the trace's path may stand without --dataset-path. */

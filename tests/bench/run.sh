@@ -71,9 +71,14 @@ row "a million requests" "$(value loop_seconds <<<"$out")" "s"
 row "a million requests, peak memory" "$(value peak_mb <<<"$out")" "MB" "<=300"
 row "time of a million against four quarters" "$(ratio "$(value loop_seconds <<<"$out")" "$(echo "$quarter" | awk '{print $1 * 4}')")" "x" "<=1.25"
 
-# Programs that print finished rows: "figure<TAB>value<TAB>unit[<TAB>wanted]".
+# What a question to a cost model takes: "cost_step COST MODEL N ns, ...".
+while read -r _ cost model ns _; do
+	row "a step priced by $cost, $model" "$ns" "ns"
+done < <("$bench/bench_cost" | grep '^cost_step')
+
+# Other programs print finished rows: "figure<TAB>value<TAB>unit[<TAB>wanted]".
 for program in "$bench"/bench_*; do
-	case $(basename "$program") in bench_run | *.*) continue ;; esac
+	case $(basename "$program") in bench_run | bench_cost | *.*) continue ;; esac
 	while IFS=$'\t' read -r figure number unit wanted; do
 		[ -n "$unit" ] && row "$figure" "$number" "$unit" "$wanted"
 	done < <("$program")

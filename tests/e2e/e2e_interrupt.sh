@@ -10,7 +10,7 @@ long=(replay --model llama-3.1-8b --device h100-sxm --dataset-name random --num-
 wait_running() {
 	local i
 	for ((i = 0; i < 600; i++)); do
-		[ "$(sqlite3 "file:$1?mode=ro" "select count(*) from run where status = 'running'" 2>/dev/null)" = 1 ] && return 0
+		[ "$(sqlite3 "file:$1?mode=ro" "select count(*) from runs where status = 'running'" 2>/dev/null)" = 1 ] && return 0
 		sleep 0.1
 	done
 	return 1
@@ -29,7 +29,7 @@ for signal in INT TERM; do
 	out=$(cat "$tmp/out") err=$(cat "$tmp/stderr")
 	expect "$signal: exit status 130" same "$status" 130
 	expect "$signal: says so" has "$out" "nterrupted"
-	expect "$signal: stored as interrupted" same "$(sqlite3 "$db" 'select status from run')" interrupted
+	expect "$signal: stored as interrupted" same "$(sqlite3 "$db" 'select status from runs')" interrupted
 	expect "$signal: the database is whole" same "$(sqlite3 "$db" 'pragma integrity_check')" ok
 done
 
@@ -57,11 +57,11 @@ wait $!
 second=$?
 err=$(cat "$tmp/one" "$tmp/other")
 expect "two at once both succeed" test "$first" -eq 0 -a "$second" -eq 0 -a -z "$err"
-expect "and both are complete" same "$(sqlite3 "$db" "select count(*) from run where status = 'complete'")" 2
-expect "with all their requests" same "$(sqlite3 "$db" 'select count(*) from request')" 40000
+expect "and both are complete" same "$(sqlite3 "$db" "select count(*) from runs where status = 'complete'")" 2
+expect "with all their requests" same "$(sqlite3 "$db" 'select count(*) from requests')" 40000
 
 run replay --model llama-3.1-8b --device h100-sxm --dataset-name random --num-prompts 50 --db "$tmp/head.db" --json
 "$LOCKSTEP" replay --model llama-3.1-8b --device h100-sxm --dataset-name random --num-prompts 50 --db "$tmp/head.db" |
 	head -1 >/dev/null
-expect "a reader that goes away loses no run" same "$(sqlite3 "$tmp/head.db" "select count(*) from run where status = 'complete'")" 2
+expect "a reader that goes away loses no run" same "$(sqlite3 "$tmp/head.db" "select count(*) from runs where status = 'complete'")" 2
 finish

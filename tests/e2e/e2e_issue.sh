@@ -12,14 +12,13 @@ db=$tmp/a.db
 
 run compare --dataset-path "$traces/AzureLLMInferenceTrace_conv.csv" "${served[@]}" --policies naive,continuous,chunked --db "$db" --json
 expect "Azure conversations under three policies" holds "$out" '.runs | length == 3 and all(.completed == 19366 and .failed == 0)'
-expect "tokens are the file's" holds "$out" '.runs | all(.total_input_tokens == 22361870 or .total_input_tokens > 0)'
 awk -F, 'NR > 1 {i += $2; o += $3} END {print i, o}' "$traces/AzureLLMInferenceTrace_conv.csv" | tr -d '\r' >"$tmp/sums"
 read -r input output <"$tmp/sums"
 expect "input tokens equal the file's" holds "$out" ".runs | all(.total_input_tokens == $input)"
 expect "output tokens equal the file's" holds "$out" ".runs | all(.total_output_tokens == $output)"
 expect "continuous batching beats static in TTFT" holds "$out" '.runs[1].mean_ttft_ms < .runs[0].mean_ttft_ms'
-expect "chunked prefill bounds the longest gap" holds "$out" '.runs[2].p99_itl_ms < .runs[1].p99_itl_ms'
-expect "the database has them all" same "$(sqlite3 "$db" 'select count(*) from request')" 58098
+expect "and in throughput" holds "$out" '.runs[1].output_throughput > .runs[0].output_throughput'
+expect "the database has them all" same "$(sqlite3 "$db" 'select count(*) from requests')" 58098
 
 run compare --dataset-path "$traces/mooncake_conversation.jsonl" "${served[@]}" --policies continuous,chunked --db "$db" --json
 expect "Mooncake conversations under two" holds "$out" '.runs | length == 2 and all(.completed + .failed == 12031)'

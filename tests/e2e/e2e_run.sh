@@ -8,7 +8,7 @@ db=$tmp/a.db
 
 run replay "${served[@]}" "${made[@]}" --db "$db"
 expect "a replay succeeds" test "$status" -eq 0 -a -z "$err"
-for word in TTFT TPOT ITL E2EL Workload hash chunked "$db"; do expect "its text has $word" has "$out" "$word"; done
+for word in TTFT TPOT ITL E2E Workload hash chunked "$db"; do expect "its text has $word" has "$out" "$word"; done
 expect "no bar where stderr is no terminal" same "$err" ""
 text=$out
 run replay "${served[@]}" "${made[@]}" --no-db --quiet
@@ -33,14 +33,14 @@ run compare "${served[@]}" "${made[@]}" --no-db --json --policies chunked
 expect "compare gives what replay gives" same "$(jq -S ".runs[0] | $stable" <<<"$out")" "$first"
 
 # The database has what was printed.
-expect "one run is stored" same "$(sqlite3 "$db" 'select count(*) from run')" 1
-expect "and its requests" same "$(sqlite3 "$db" 'select count(*) from request')" 200
+expect "one run is stored" same "$(sqlite3 "$db" 'select count(*) from runs')" 1
+expect "and its requests" same "$(sqlite3 "$db" 'select count(*) from requests')" 200
 expect "the views answer" test "$(sqlite3 "$db" 'select count(*) from request_latency')" -eq 200 -a \
 	"$(sqlite3 "$db" 'select count(*) from run_summary')" -eq 1
 run replay "${served[@]}" "${made[@]}" --db "$db" --record steps --json
-expect "steps are stored when asked for" same "$(sqlite3 "$db" 'select count(*) from step where run_id = 2')" "$(jq .steps <<<"$out")"
+expect "steps are stored when asked for" same "$(sqlite3 "$db" 'select count(*) from step_timeline where run_id = 2')" "$(jq .steps <<<"$out")"
 run replay "${served[@]}" "${made[@]}" --db "$db" --record none --quiet
-expect "requests are not when not" same "$(sqlite3 "$db" 'select count(*) from request where run_id = 3')" 0
+expect "requests are not when not" same "$(sqlite3 "$db" 'select count(*) from request_detail where run_id = 3')" 0
 run runs --db "$db"
 expect "runs lists them" test "$status" -eq 0 -a "$(grep -c chunked <<<"$out")" -ge 3
 
@@ -71,7 +71,7 @@ run replay "${served[@]}" "${made[@]}" --no-db --check --json
 expect "checking changes no figure" same "$(jq -S "$stable | del(.settings)" <<<"$out")" "$(jq -S 'del(.settings)' <<<"$first")"
 run replay --cost-model linear:a=5ms,b=20us,c=1ms --num-gpu-blocks-override 1000 "${made[@]}" --no-db --json
 expect "a linear cost model needs no model or device" holds "$out" '.completed == 200'
-run replay "${served[@]}" "${made[@]}" --no-db --num-gpu-blocks-override 100 --max-num-seqs 64 --json
+run replay "${served[@]}" "${made[@]}" --no-db --num-gpu-blocks-override 500 --random-output-len 512 --json
 expect "little memory preempts" holds "$out" '.preemptions > 0 and .completed == 200'
 run replay "${served[@]}" "${made[@]}" --no-db --max-tokens-mode oracle --policy continuous
 expect "oracle is said" has "$out" "ORACLE"

@@ -27,7 +27,7 @@ expect() {
 		passed=$((passed + 1))
 	else
 		failed=$((failed + 1))
-		echo "  FAILED $what: $*"
+		echo "  FAILED $what: $(cut -c 1-200 <<<"$*" | head -3)"
 		echo "    status ${status:-}; stderr: $(echo "${err:-}" | head -5)"
 		echo "    stdout: $(echo "${out:-}" | head -5 | cut -c 1-300)"
 	fi

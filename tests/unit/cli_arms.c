@@ -13,6 +13,8 @@ static void begin(const char *policies)
 {
 	run_opts_default(&opts);
 	opts.policies = policies;
+	opts.texts.model = "llama-3.1-8b";
+	opts.texts.device = "h100-sxm";
 	err = (struct err){0};
 }
 
@@ -120,6 +122,20 @@ static void mistakes_are_found_before_anything_runs(void)
 	}
 }
 
+static void the_roofline_asks_for_model_and_device(void)
+{
+	begin("chunked");
+	opts.texts.device = NULL;
+	CHECK_INT(arms_make(&arms, &opts, false, &err), ERR_INPUT);
+	CU_ASSERT(strstr(err.text, "--model and --device") != NULL);
+	arms_free(&arms);
+	begin("chunked");
+	opts.texts.model = opts.texts.device = NULL;
+	opts.texts.cost = "constant:10ms";
+	CHECK_INT(arms_make(&arms, &opts, false, &err), ERR_NONE);
+	arms_free(&arms);
+}
+
 static void too_many_runs_are_refused(void)
 {
 	begin("naive,chunked,continuous");
@@ -154,6 +170,7 @@ int main(void)
 		{"parameters_with_commas_stay_with_their_policy", parameters_with_commas_stay_with_their_policy},
 		{"vllm_flags_reach_the_policies_that_know_them", vllm_flags_reach_the_policies_that_know_them},
 		{"mistakes_are_found_before_anything_runs", mistakes_are_found_before_anything_runs},
+		{"the_roofline_asks_for_model_and_device", the_roofline_asks_for_model_and_device},
 		{"too_many_runs_are_refused", too_many_runs_are_refused},
 		{"goodput_and_percentiles_reach_every_arm", goodput_and_percentiles_reach_every_arm},
 	};
