@@ -9,7 +9,8 @@ json_t *json_read_object(const char *text, const char *where, struct err *e)
 {
 	json_error_t je;
 	json_t *root = json_loadb(text, strlen(text), JSON_REJECT_DUPLICATES, &je);
-	if (!root && json_error_code(&je) == json_error_out_of_memory) {
+	/* jansson does not always say so: without memory it may report no place at all */
+	if (!root && (json_error_code(&je) == json_error_out_of_memory || je.line < 0)) {
 		err_no_memory(e, "reading JSON");
 		return NULL;
 	}
