@@ -15,11 +15,6 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 	return code;
 }
 
-int err_no_memory(struct err *e, const char *what)
-{
-	return err_set(e, ERR_MEMORY, "out of memory (%s)", what);
-}
-
 void err_clear(struct err *e)
 {
 	e->code = ERR_NONE;

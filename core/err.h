@@ -26,8 +26,13 @@ struct err {
  * A text that does not fit is cut. The first error wins: a struct err that already holds one is not overwritten. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The usual "out of memory" text, naming what was being made. */
-int err_no_memory(struct err *e, const char *what);
+/* The usual "out of memory" text, naming what was being made. (Inline, so that compilers and analysers see that it
+ * never returns 0.) */
+static inline int err_no_memory(struct err *e, const char *what)
+{
+	err_set(e, ERR_MEMORY, "out of memory (%s)", what);
+	return ERR_MEMORY;
+}
 
 /* Forgets what *e holds. */
 void err_clear(struct err *e);
