@@ -37,10 +37,8 @@ static char *with_suffix(const char *path, const char *suffix)
 {
 	size_t a = strlen(path), b = strlen(suffix) + 1;
 	char *s = mem_alloc(a + b);
-	if (s) {
-		memcpy(s, path, a);
-		memcpy(s + a, suffix, b);
-	}
+	if (s)
+		snprintf(s, a + b, "%s%s", path, suffix);
 	return s;
 }
 
@@ -77,29 +75,31 @@ static int64_t size_of(const char *path)
 	return n;
 }
 
-static int digest(const char *path, char hex[65], int64_t *bytes, struct err *e)
+static int digest_stream(FILE *f, const char *path, char hex[65], int64_t *bytes, struct err *e)
 {
 	static const size_t size = 1 << 16;
-	FILE *f = fopen(path, "re");
 	unsigned char *buffer = mem_alloc(size);
-	int code = ERR_NONE;
+	struct sha256 s;
 	if (!buffer)
-		code = err_no_memory(e, "checksum");
-	else if (!f)
-		code = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	if (!code) {
-		struct sha256 s;
-		sha256_begin(&s);
-		for (size_t n; (n = fread(buffer, 1, size, f)) > 0;)
-			sha256_add(&s, buffer, n);
-		if (ferror(f))
-			code = err_set(e, ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
-		*bytes = (int64_t)s.bytes;
-		sha256_end(&s, hex);
-	}
-	if (f)
-		fclose(f);
+		return err_no_memory(e, "checksum");
+	sha256_begin(&s);
+	for (size_t n; (n = fread(buffer, 1, size, f)) > 0;)
+		sha256_add(&s, buffer, n);
 	mem_free(buffer);
+	if (ferror(f))
+		return err_set(e, ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+	*bytes = (int64_t)s.bytes;
+	sha256_end(&s, hex);
+	return ERR_NONE;
+}
+
+static int digest(const char *path, char hex[65], int64_t *bytes, struct err *e)
+{
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	int code = digest_stream(f, path, hex, bytes, e);
+	fclose(f);
 	return code;
 }
 
@@ -117,7 +117,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 		t->range_total = -1;
 	} else if (!strncasecmp(text, "etag:", 5)) {
 		const char *v = text + 5 + strspn(text + 5, " ");
-		if (strncmp(v, "W/", 2)) /* a weak one does not promise equal bytes */
+		if (strncmp(v, "W/", 2) != 0) /* a weak one does not promise equal bytes */
 			snprintf(t->etag, sizeof t->etag, "%s", v);
 	} else if (!strncasecmp(text, "last-modified:", 14) && !t->etag[0]) {
 		snprintf(t->etag, sizeof t->etag, "%s", text + 14 + strspn(text + 14, " "));
@@ -143,7 +143,7 @@ static bool begin(struct transfer *t, long status)
 	t->out->resumed_at = t->have;
 	curl_easy_getinfo(t->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
 	t->total = length > 0 ? t->have + (int64_t)length : 0;
-	if (t->etag[0] && strcmp(t->etag, t->old_tag))
+	if (t->etag[0] && strcmp(t->etag, t->old_tag) != 0)
 		write_text(t->tag, t->etag, "", NULL); /* without it a resumed download is only less safe */
 	return true;
 }
@@ -296,7 +296,7 @@ static int verify(struct transfer *t, const char *path, struct err *e)
 	const char *want = t->q->sha256 ? t->q->sha256 : old;
 	if (strlen(want) != 64)
 		return ERR_NONE;
-	if (strcasecmp(want, t->out->sha256))
+	if (strcasecmp(want, t->out->sha256) != 0)
 		return err_set(e, ERR_IO, "%s: its SHA-256 is %s, but %s is %s", path, t->out->sha256,
 			       t->q->sha256 ? "the expected one" : "the one remembered from last time", want);
 	t->out->checked = t->q->sha256 != NULL;

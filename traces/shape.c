@@ -181,12 +181,15 @@ static int scale_lengths(struct workload *w, double factor, struct err *e)
 	return scale_content(w, scale, e);
 }
 
-static void speed_up(struct workload *w, double factor)
+static int speed_up(struct workload *w, double factor, struct err *e)
 {
-	for (int64_t i = 0; factor != 1 && i < w->n; i++) {
+	if (factor == 1)
+		return ERR_NONE;
+	for (int64_t i = 0; i < w->n; i++) {
 		double at = (double)w->specs[i].arrival_ns / factor + 0.5;
 		w->specs[i].arrival_ns = at < LATEST_NS ? (int64_t)at : (int64_t)LATEST_NS;
 	}
+	return w->n_parents ? subset_sort(w, e) : ERR_NONE;
 }
 
 /* To the nearest nanosecond, and not past LATEST_NS. */
@@ -225,7 +228,7 @@ int shape_apply(struct workload *w, const struct shape *s, struct err *e)
 	if (!code && s->request_rate > 0)
 		code = new_arrivals(w, s, e);
 	if (!code && s->request_rate == 0)
-		speed_up(w, s->replay_speedup);
+		code = speed_up(w, s->replay_speedup, e);
 	if (!code)
 		workload_set_max_tokens(w, s->max_tokens_mode, s->max_tokens_cap);
 	return code;

@@ -95,12 +95,6 @@ int subset_ready(const struct workload *w, int64_t *ready_ns, int32_t *order, st
 	return code;
 }
 
-static int by_key(const void *a, const void *b)
-{
-	const struct key *x = a, *y = b;
-	return before(*x, *y) ? -1 : before(*y, *x);
-}
-
 int subset_parents(const struct workload *w, int64_t **at, int32_t **parent, struct err *e)
 {
 	*at = NULL;
@@ -135,7 +129,7 @@ struct links {
 	int64_t n;
 };
 
-static int collect_links(const struct workload *w, const struct key *keys, int64_t n, const int32_t *new_of,
+static int collect_links(const struct workload *w, const int32_t *from, int64_t n, const int32_t *new_of,
 			 struct links *l, struct err *e)
 {
 	int64_t *at;
@@ -148,7 +142,7 @@ static int collect_links(const struct workload *w, const struct key *keys, int64
 	if (!l->parent || !l->child)
 		code = err_no_memory(e, "dependencies");
 	for (int64_t i = 0; i < n && !code; i++)
-		for (int64_t k = at[keys[i].i]; k < at[keys[i].i + 1]; k++)
+		for (int64_t k = at[from[i]]; k < at[from[i] + 1]; k++)
 			if (new_of[old[k]] >= 0) {
 				l->parent[l->n] = new_of[old[k]];
 				l->child[l->n++] = (int32_t)i;
@@ -168,52 +162,53 @@ static void drop_links(struct workload *w)
 	w->n_parents = NULL;
 }
 
-/* Brings the requests of `keys` (n of them), sorted by (arrival, index), into w in that order. new_of is [w->n]. */
-static int reorder(struct workload *w, struct key *keys, int64_t n, int32_t *new_of, struct err *e)
+/* Makes w of the n requests in `from` (old indices, in their new order), with the links among them. new_of is [w->n]
+ * scratch. */
+static int rebuild(struct workload *w, const int32_t *from, int64_t n, int32_t *new_of, struct err *e)
 {
 	struct links l = {0};
 	struct spec *specs = mem_alloc((size_t)(n > 0 ? n : 1) * sizeof *specs);
-	int code = specs ? ERR_NONE : err_no_memory(e, "requests");
-	if (code)
-		goto out;
-	qsort(keys, (size_t)n, sizeof *keys, by_key);
+	if (!specs)
+		return err_no_memory(e, "requests");
 	for (int64_t i = 0; i < w->n; i++)
 		new_of[i] = -1;
 	for (int64_t k = 0; k < n; k++) {
-		new_of[keys[k].i] = (int32_t)k;
-		specs[k] = w->specs[keys[k].i];
-		specs[k].arrival_ns = keys[k].at;
+		new_of[from[k]] = (int32_t)k;
+		specs[k] = w->specs[from[k]];
 	}
-	if (w->n_parents && (code = collect_links(w, keys, n, new_of, &l, e)))
-		goto out;
-	drop_links(w);
-	mem_free(w->specs);
-	w->specs = specs;
-	w->n = w->cap = n;
-	specs = NULL;
-	code = workload_link(w, l.parent, l.child, l.n, e);
-out:
+	int code = collect_links(w, from, n, new_of, &l, e);
+	if (!code) {
+		drop_links(w);
+		mem_free(w->specs);
+		w->specs = specs;
+		w->n = w->cap = n;
+		specs = NULL;
+		code = workload_link(w, l.parent, l.child, l.n, e);
+	}
 	mem_free(specs);
 	mem_free(l.parent);
 	mem_free(l.child);
 	return code;
 }
 
-/* What stays of one with links: keys of the kept requests; a request without parents left gets its ready time. */
-static int64_t surviving(const struct workload *w, const bool *keep, const int64_t *ready, int32_t *parents,
-			 struct key *keys, int64_t *cut)
+/* The kept requests in their old order. One that loses all its parents arrives when it could have started. */
+static int64_t survivors(struct workload *w, const bool *keep, const int64_t *ready, int32_t *parents, int32_t *from,
+			 int64_t *cut)
 {
 	int64_t n = 0;
 	memset(parents, 0, (size_t)w->n * sizeof *parents);
 	for (int64_t i = 0; i < w->n; i++)
 		for (int64_t k = w->child_at[i]; keep[i] && k < w->child_at[i + 1]; k++)
 			parents[w->child[k]]++;
-	for (int64_t i = 0; i < w->n; i++)
-		if (keep[i]) {
-			bool orphan = w->n_parents[i] && !parents[i];
-			*cut += orphan;
-			keys[n++] = (struct key){orphan ? ready[i] : w->specs[i].arrival_ns, (int32_t)i};
+	for (int64_t i = 0; i < w->n; i++) {
+		if (!keep[i])
+			continue;
+		if (w->n_parents[i] && !parents[i]) {
+			w->specs[i].arrival_ns = ready[i];
+			++*cut;
 		}
+		from[n++] = (int32_t)i;
+	}
 	return n;
 }
 
@@ -221,14 +216,14 @@ static int keep_linked(struct workload *w, const bool *keep, int64_t *cut, struc
 {
 	int64_t *ready = mem_alloc((size_t)w->n * sizeof *ready);
 	int32_t *scratch = mem_alloc((size_t)w->n * sizeof *scratch);
-	struct key *keys = mem_alloc((size_t)w->n * sizeof *keys);
-	int code = ready && scratch && keys ? subset_ready(w, ready, NULL, e) : err_no_memory(e, "part of a trace");
+	int32_t *from = mem_alloc((size_t)w->n * sizeof *from);
+	int code = ready && scratch && from ? subset_ready(w, ready, NULL, e) : err_no_memory(e, "part of a trace");
 	if (!code)
-		code = reorder(w, keys, surviving(w, keep, ready, scratch, keys, cut), scratch, e);
+		code = rebuild(w, from, survivors(w, keep, ready, scratch, from, cut), scratch, e);
 	mem_free(ready);
 	mem_free(scratch);
-	mem_free(keys);
-	return code;
+	mem_free(from);
+	return code ? code : subset_sort(w, e);
 }
 
 int subset_keep(struct workload *w, const bool *keep, int64_t *cut, struct err *e)
@@ -243,24 +238,57 @@ int subset_keep(struct workload *w, const bool *keep, int64_t *cut, struct err *
 		if (keep[i])
 			w->specs[n++] = w->specs[i];
 	w->n = n;
-	return ERR_NONE;
+	return subset_number_sessions(w, e);
+}
+
+static bool in_order(const int32_t *order, int64_t n)
+{
+	for (int64_t k = 0; k < n; k++)
+		if (order[k] != k)
+			return false;
+	return true;
+}
+
+static int sort_linked(struct workload *w, struct err *e)
+{
+	int64_t *ready = mem_alloc((size_t)w->n * sizeof *ready);
+	int32_t *scratch = mem_alloc((size_t)w->n * sizeof *scratch);
+	int32_t *order = mem_alloc((size_t)w->n * sizeof *order);
+	int code = ready && scratch && order ? subset_ready(w, ready, order, e) : err_no_memory(e, "sorting the trace");
+	if (!code && !in_order(order, w->n))
+		code = rebuild(w, order, w->n, scratch, e);
+	mem_free(ready);
+	mem_free(scratch);
+	mem_free(order);
+	return code;
 }
 
 int subset_sort(struct workload *w, struct err *e)
 {
-	if (!w->n_parents)
-		return workload_sort(w, NULL, e);
-	int32_t *new_of = mem_alloc((size_t)w->n * sizeof *new_of);
-	struct key *keys = mem_alloc((size_t)w->n * sizeof *keys);
-	int code = new_of && keys ? ERR_NONE : err_no_memory(e, "sorting the trace");
-	if (!code) {
-		for (int64_t i = 0; i < w->n; i++)
-			keys[i] = (struct key){w->specs[i].arrival_ns, (int32_t)i};
-		code = reorder(w, keys, w->n, new_of, e);
+	int code = w->n_parents ? sort_linked(w, e) : workload_sort(w, NULL, e);
+	return code ? code : subset_number_sessions(w, e);
+}
+
+int subset_number_sessions(struct workload *w, struct err *e)
+{
+	int32_t most = -1, next = 0;
+	for (int64_t i = 0; i < w->n; i++)
+		most = w->specs[i].session > most ? w->specs[i].session : most;
+	if (most < 0)
+		return ERR_NONE;
+	int32_t *number = mem_zalloc((size_t)most + 1, sizeof *number); /* of each session, from 1; 0 = not seen */
+	if (!number)
+		return err_no_memory(e, "sessions");
+	for (int64_t i = 0; i < w->n; i++) {
+		int32_t s = w->specs[i].session;
+		if (s < 0)
+			continue;
+		if (!number[s])
+			number[s] = ++next;
+		w->specs[i].session = number[s] - 1;
 	}
-	mem_free(new_of);
-	mem_free(keys);
-	return code;
+	mem_free(number);
+	return ERR_NONE;
 }
 
 void slice_default(struct slice *s)
@@ -326,9 +354,6 @@ int slice_apply(struct workload *w, const struct slice *s, int64_t *cut, struct 
 	for (int64_t i = 0; !code && i < w->n; i++)
 		if (!w->n_parents || !w->n_parents[i])
 			w->specs[i].arrival_ns -= s->start_ns;
-	/* a shift of the roots alone changes their place among the dependents */
-	if (!code && w->n_parents && s->start_ns)
-		code = subset_sort(w, e);
 out:
 	mem_free(ready);
 	mem_free(order);

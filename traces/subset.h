@@ -15,15 +15,18 @@ struct err;
 int subset_ready(const struct workload *w, int64_t *ready_ns, int32_t *order, struct err *e);
 
 /* Drops every request i with !keep[i]. Links to dropped requests go; a request left without any parent arrives at its
- * ready time (subset_ready) instead. Sorted as workload.h says. *cut (may be NULL): how many lost all their parents. */
+ * ready time (subset_ready) instead. Then sorted as by subset_sort. *cut (may be NULL): how many lost all their parents. */
 int subset_keep(struct workload *w, const bool *keep, int64_t *cut, struct err *e);
 
 /* The parents of each request: of i they are parent[at[i] .. at[i + 1]), ascending. Both are the caller's to mem_free;
  * both NULL when no request has any. */
 int subset_parents(const struct workload *w, int64_t **at, int32_t **parent, struct err *e);
 
-/* Sorts a workload by arrival again, links included. */
+/* Sorts a workload by ready time, as readers do, links included, and numbers its sessions. */
 int subset_sort(struct workload *w, struct err *e);
+
+/* Numbers sessions 0, 1, ... in the order of their first requests: the same sessions always have the same numbers. */
+int subset_number_sessions(struct workload *w, struct err *e);
 
 /* Which part `trace slice` keeps. */
 struct slice {

@@ -280,8 +280,7 @@ int writer_file(const char *path, enum writer_format format, const struct worklo
 	char *tmp = mem_alloc(len + 5);
 	if (!tmp)
 		return err_no_memory(e, "writing a trace");
-	memcpy(tmp, path, len);
-	memcpy(tmp + len, ".tmp", 5);
+	snprintf(tmp, len + 5, "%s.tmp", path);
 	FILE *f = fopen(tmp, "we");
 	int code = f ? writer_write(f, format, w, loss, e)
 		     : err_set(e, ERR_IO, "%s: cannot be written: %s", tmp, strerror(errno));
