@@ -91,7 +91,23 @@ int workload_tenant(struct workload *w, const char *name, int32_t *index, struct
 	return add_tenant(w, name, e);
 }
 
-/* Counting sort of the pairs into compressed rows: the children of each parent, in the order given. */
+static int by_index(const void *a, const void *b)
+{
+	const int32_t *x = a, *y = b;
+	return (*x > *y) - (*x < *y);
+}
+
+static void sort_row(int32_t *child, int64_t n)
+{
+	for (int64_t k = 1; k < n; k++)
+		if (child[k - 1] > child[k]) {
+			qsort(child, (size_t)n, sizeof *child, by_index);
+			return;
+		}
+}
+
+/* Counting sort of the pairs into compressed rows: the children of each parent, ascending, so that the same links are
+ * the same bytes (and the same workload_hash) in whatever order they were found. */
 static void link_rows(struct workload *w, const int32_t *parent, const int32_t *child, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
@@ -106,6 +122,8 @@ static void link_rows(struct workload *w, const int32_t *parent, const int32_t *
 	for (int64_t i = 0; i < w->n; i++)
 		w->child_at[i] = w->child_at[i + 1];
 	w->child_at[w->n] = n;
+	for (int64_t i = 0; i < w->n; i++)
+		sort_row(w->child + w->child_at[i], w->child_at[i + 1] - w->child_at[i]);
 }
 
 /* Kahn's algorithm: whoever is never reached sits on a cycle or behind one. */

@@ -40,7 +40,7 @@ struct workload {
 	int64_t n_hash_ids, cap_hash_ids, cap_seg_tokens;
 	int32_t hash_block; /* tokens per id when seg_tokens is NULL */
 
-	/* Requests that wait for others (agents, sessions): children of i are child[child_at[i] .. child_at[i+1]).
+	/* Requests that wait for others (agents, sessions): children of i are child[child_at[i] .. child_at[i+1]), ascending.
 	 * All three are NULL when no request has a parent. */
 	int64_t *child_at; /* [n + 1] */
 	int32_t *child;
