@@ -29,7 +29,8 @@ static const struct explanation explanations[] = {
 
 int store_fail(const struct store *s, struct err *e, const char *what)
 {
-	int code = s->db ? sqlite3_errcode(s->db) & 0xff : SQLITE_NOMEM;
+	int code = s->db ? sqlite3_extended_errcode(s->db) : SQLITE_NOMEM;
+	code = code == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : code & 0xff;
 	const char *text = s->db ? sqlite3_errmsg(s->db) : "out of memory";
 	enum err_code kind = ERR_IO;
 	for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++) {

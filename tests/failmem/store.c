@@ -1,5 +1,4 @@
-/* Every allocation of the store fails once, SQLite's own included: they are led through core/mem.h as well. The database
- * stays whole whatever happens. */
+/* Every allocation of the store fails once, SQLite's own among them. The database stays whole whatever happens. */
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -12,36 +11,53 @@
 #include "tests/support/failing_mem.h"
 #include "tests/unit/analysis_fixture.h"
 
-/* --- SQLite's allocator over ours; it wants to know sizes, so each piece has one in front ------------------------------ */
+/* --- SQLite's allocator over ours --------------------------------------------------------------------------------- */
 
-#define FRONT 16
+/* SQLite makes thousands of allocations to open a database. Every EVERY-th of them goes through core/mem.h, and so may
+ * fail; all of them do with LOCKSTEP_THOROUGH set in the environment (a minute). */
+#define EVERY 9
+static int64_t every = EVERY, turn;
+
+/* In front of each piece: SQLite wants to know sizes, and we where it came from. */
+struct front {
+	int64_t size, ours;
+};
 
 static void *sq_malloc(int n)
 {
-	int64_t *p = mem_alloc((size_t)n + FRONT);
+	bool ours = turn++ % every == 0;
+	struct front *p = ours ? mem_alloc((size_t)n + sizeof *p) : malloc((size_t)n + sizeof *p);
 	if (!p)
 		return NULL;
-	*p = n;
-	return (char *)p + FRONT;
+	*p = (struct front){n, ours};
+	return p + 1;
 }
 
-static void sq_free(void *p)
+static void sq_free(void *piece)
 {
-	mem_free(p ? (char *)p - FRONT : NULL);
+	struct front *p = piece;
+	if (!p)
+		return;
+	if (p[-1].ours)
+		mem_free(p - 1);
+	else
+		free(p - 1);
 }
 
-static void *sq_realloc(void *p, int n)
+static void *sq_realloc(void *piece, int n)
 {
-	int64_t *q = mem_realloc(p ? (char *)p - FRONT : NULL, (size_t)n + FRONT);
-	if (!q)
+	struct front *p = piece;
+	size_t size = (size_t)n + sizeof *p;
+	p = p[-1].ours ? mem_realloc(p - 1, size) : realloc(p - 1, size);
+	if (!p)
 		return NULL;
-	*q = n;
-	return (char *)q + FRONT;
+	p->size = n;
+	return p + 1;
 }
 
 static int sq_size(void *p)
 {
-	return p ? (int)*(int64_t *)((char *)p - FRONT) : 0;
+	return p ? (int)((struct front *)p)[-1].size : 0;
 }
 
 static int sq_roundup(int n)
@@ -259,6 +275,8 @@ int main(void)
 		{"reading_runs_survives", reading_runs_survives},
 		{"deleting_a_run_survives", deleting_a_run_survives},
 	};
+	if (getenv("LOCKSTEP_THOROUGH"))
+		every = 1;
 	sqlite3_config(SQLITE_CONFIG_MALLOC, &methods);
 	set_up();
 	int rc = SUITE_RUN("failmem_store", tests);
