@@ -1,0 +1,107 @@
+/* Every allocation of generating, slicing, shaping and writing (in each format) a workload with sessions, links and
+ * shared content fails once. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "tests/support/failing_mem.h"
+#include "tests/support/suite.h"
+#include "traces/generate.h"
+#include "traces/info.h"
+#include "traces/shape.h"
+#include "traces/subset.h"
+#include "traces/writer.h"
+
+static int make(struct workload *w, struct err *e)
+{
+	struct generate g;
+	generate_default(&g);
+	g.n = 40;
+	g.input = (struct dist){.kind = DIST_UNIFORM, .a = 4, .b = 40};
+	g.output = (struct dist){.kind = DIST_UNIFORM, .a = 4, .b = 40};
+	g.turns = (struct dist){.kind = DIST_UNIFORM, .a = 1, .b = 4};
+	g.think = (struct dist){.kind = DIST_EXPONENTIAL, .a = 1, .hi = 100};
+	g.system_tokens = 10;
+	return generate_workload(w, &g, e);
+}
+
+static int generating(void *ctx, char text[1024])
+{
+	(void)ctx;
+	struct workload w = {0};
+	struct err e = {0};
+	int rc = make(&w, &e);
+	CU_ASSERT(rc == ERR_NONE || w.n == 0);
+	workload_free(&w);
+	snprintf(text, 1024, "%s", e.text);
+	return rc;
+}
+
+static int shaping(void *ctx, char text[1024])
+{
+	(void)ctx;
+	struct workload w = {0};
+	struct slice part;
+	struct shape shape;
+	struct info info;
+	struct err e = {0};
+	slice_default(&part);
+	part.start_ns = 3 * NS_PER_S;
+	part.every = 2;
+	shape_default(&shape);
+	shape.num_prompts = 12;
+	shape.length_scale = 0.3;
+	shape.request_rate = 5;
+	int rc = make(&w, &e);
+	if (!rc)
+		rc = slice_apply(&w, &part, NULL, &e);
+	if (!rc)
+		rc = shape_apply(&w, &shape, &e);
+	if (!rc)
+		rc = info_compute(&w, &info, &e);
+	workload_free(&w);
+	snprintf(text, 1024, "%s", e.text);
+	return rc;
+}
+
+static int writing(void *ctx, char text[1024])
+{
+	enum writer_format format = *(enum writer_format *)ctx;
+	struct workload w = {0};
+	struct writer_loss loss;
+	struct err e = {0};
+	int rc = make(&w, &e);
+	if (!rc)
+		rc = writer_file(temp_path("failmem_out"), format, &w, &loss, &e);
+	workload_free(&w);
+	snprintf(text, 1024, "%s", e.text);
+	return rc;
+}
+
+static void generating_survives(void)
+{
+	CU_ASSERT(failing_mem_each(generating, NULL, 0) > 20);
+}
+
+static void shaping_survives(void)
+{
+	CU_ASSERT(failing_mem_each(shaping, NULL, 0) > 50);
+}
+
+static void writing_survives_in_every_format(void)
+{
+	for (int f = 0; f < WRITER_FORMATS; f++) {
+		enum writer_format format = (enum writer_format)f;
+		CU_ASSERT(failing_mem_each(writing, &format, 0) > 25);
+	}
+}
+
+int main(void)
+{
+	static const struct test tests[] = {
+		{"generating_survives", generating_survives},
+		{"shaping_survives", shaping_survives},
+		{"writing_survives_in_every_format", writing_survives_in_every_format},
+	};
+	return SUITE_RUN("failmem_trace_tools", tests);
+}
