@@ -42,7 +42,7 @@ int engine_run(struct engine *g, struct backend *b, const struct run_hooks *hook
 		/* Asynchronous scheduling leaves the first of two in flight: the next plan is made while it runs. */
 		if (!code && (next == ENGINE_IDLE || !g->cfg.async_scheduling || in_flight == 2))
 			code = wait_and_end(g, b, e);
-		int64_t ended = g->stats.finished + g->stats.rejected + g->stats.aborted;
+		int64_t ended = engine_count_ended(g);
 		if (hooks && hooks->progress && ended - last_told >= 1024) {
 			last_told = ended;
 			hooks->progress(hooks->ctx, ended, g->w->n);
@@ -262,10 +262,12 @@ static int bury_orphans(struct engine *g, struct err *e)
 	return ERR_NONE;
 }
 
-static int ingest(struct engine *g, struct err *e)
+int engine_ingest(struct engine *g, int64_t now_ns, struct err *e)
 {
 	int32_t req;
 	int64_t arrival_ns;
+	g->now_ns = now_ns;
+	g->event_step = g->begun;
 	do {
 		if (g->w->child_at && bury_orphans(g, e))
 			return ERR_MEMORY;
@@ -293,6 +295,22 @@ static void plan_open(struct engine *g, struct step *st)
 	g->contig_misfit = false;
 }
 
+/* Lets the policy plan. A plan that changed something and yet scheduled nothing (the one that could not go on gave way to
+ * itself) is followed by another at once: each takes from the running or the waiting, so this ends. */
+static void plan_round(struct engine *g, struct step *st)
+{
+	int32_t preempted = 0;
+	bool again = true;
+	while (again) {
+		plan_open(g, st);
+		g->planning = true;
+		g->policy->desc->plan(g->policy->self, engine_plan(g));
+		g->planning = false;
+		st->preempted = preempted += st->preempted;
+		again = !g->fault.code && st->acts && !view_planned_any(engine_plan(g));
+	}
+}
+
 /* The policy scheduled nothing: is there something to wait for? */
 static int nothing_planned(struct engine *g, enum engine_next *next, int64_t *until_ns, struct err *e)
 {
@@ -316,15 +334,10 @@ int engine_begin(struct engine *g, int64_t now_ns, enum engine_next *next, const
 		 int64_t *until_ns, struct err *e)
 {
 	struct step *st = engine_step(g);
-	g->now_ns = now_ns;
 	g->n_ended = 0;
-	g->event_step = g->begun;
-	if (ingest(g, e))
+	if (engine_ingest(g, now_ns, e))
 		return ERR_MEMORY;
-	plan_open(g, st);
-	g->planning = true;
-	g->policy->desc->plan(g->policy->self, engine_plan(g));
-	g->planning = false;
+	plan_round(g, st);
 	if (g->fault.code)
 		return err_set(e, g->fault.code, "%s", g->fault.text);
 	if (g->n_running > g->stats.max_running)
@@ -420,6 +433,11 @@ void engine_stats(const struct engine *g, struct engine_stats *out)
 const struct engine_config *engine_config(const struct engine *g)
 {
 	return &g->cfg;
+}
+
+int64_t engine_count_ended(const struct engine *g)
+{
+	return g->stats.finished + g->stats.rejected + g->stats.aborted;
 }
 
 const int32_t *engine_ended(const struct engine *g, int32_t *n)

@@ -87,6 +87,10 @@ void engine_free(struct engine *e);
 
 enum engine_next { ENGINE_BATCH, ENGINE_IDLE, ENGINE_DONE };
 
+/* Takes in what has arrived by now_ns. engine_begin does it as well; who drives several engines calls it before, since a
+ * rejection may let others arrive at the same moment. */
+int engine_ingest(struct engine *g, int64_t now_ns, struct err *e);
+
 /* One scheduling round at clock reading now_ns: takes in arrivals, lets the policy plan.
  * ENGINE_BATCH: *batch is to be run (valid until the matching engine_end).
  * ENGINE_IDLE: nothing to run before *until_ns (INT64_MAX: until a request is pushed into the source).
@@ -115,6 +119,7 @@ const struct request *engine_request(const struct engine *g, int32_t req);
 void engine_stats(const struct engine *g, struct engine_stats *out);
 const struct engine_config *engine_config(const struct engine *g); /* with defaults resolved */
 
+int64_t engine_count_ended(const struct engine *g); /* finished, rejected or aborted so far */
 /* Requests ended in the last engine_end or engine_begin (rejections), for whoever drives the engine. */
 const int32_t *engine_ended(const struct engine *g, int32_t *n);
 

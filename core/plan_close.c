@@ -175,8 +175,8 @@ void plan_snapshot(const struct engine *g, struct step *st)
 /* How often the batch may be run in a row: as long as the policy would do the same again and nothing happens. */
 static void allow_repeats(const struct engine *g, struct step *st)
 {
-	bool same_again = st->uniform && !st->acts && g->policy->traits.steady && !g->flat && !g->cfg.single_steps &&
-			  !g->cfg.check && !(g->cfg.window && g->held.n) &&
+	bool same_again = st->uniform && !st->acts && !st->preempted && g->policy->traits.steady && !g->flat &&
+			  !g->cfg.single_steps && !g->cfg.check && !(g->cfg.window && g->held.n) &&
 			  !(g->cfg.prefix_caching && g->waiting.count);
 	st->batch.repeat = same_again ? cohort_repeat(g, 4096) : 1;
 	int64_t until = source_next_ns(g->src);

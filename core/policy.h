@@ -99,7 +99,8 @@ int64_t view_decode_ctx(const struct plan *p); /* sum of the cohort's contexts *
 bool view_planned_any(const struct plan *p); /* something is scheduled in this step */
 uint64_t view_random(struct plan *p); /* the policy's seeded stream */
 
-/* Ordered iterators over running requests: admission order; and over waiting ones: the queue's order. -1 ends.
+/* Ordered iterators over running requests: admission order, held rows (their request has ended) left out; and over
+ * waiting ones: the queue's order. -1 ends.
  * The next of a request stays right after any action on that request itself was planned AFTER asking for it. */
 int32_t view_running_first(const struct plan *p);
 int32_t view_running_next(const struct plan *p, int32_t req);

@@ -42,7 +42,8 @@ const char *request_why_name(enum request_why w); /* one word, for databases and
 
 struct request {
 	int64_t arrival_ns; /* intended arrival */
-	int64_t first_sched_ns; /* start of the first step it ran in; -1 = never */
+	int64_t first_sched_ns; /* clock reading that planned its first step: that step's start, or, with asynchronous
+	                           scheduling, the start of the step before; -1 = never */
 	int64_t first_token_ns; /* end of the step that sampled its first token; a request without output: end of prefill;
 	                           -1 = none */
 	int64_t last_token_ns; /* its last token so far; final when finished. When rejected or aborted: that moment */

@@ -1,5 +1,6 @@
 #include "core/source.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "core/err.h"
@@ -25,28 +26,30 @@ struct source {
 
 	int32_t max_concurrency;
 	int32_t in_flight;
-	bool inbox, closed;
+	struct source *upstream; /* of an inbox */
+	bool closed;
 };
 
 static void skip_dependents(struct source *s)
 {
 	const int32_t *parents = s->w->n_parents;
-	if (!s->inbox && parents)
+	if (!s->upstream && parents)
 		while (s->cursor < s->w->n && parents[s->cursor])
 			s->cursor++;
 }
 
-static int create(struct source **out, const struct workload *w, bool inbox, int32_t max_concurrency, struct err *e)
+static int create(struct source **out, const struct workload *w, struct source *upstream, int32_t max_concurrency,
+		  struct err *e)
 {
 	struct source *s = mem_zalloc(1, sizeof *s);
 	if (!s)
 		return err_no_memory(e, "arrivals");
 	s->w = w;
-	s->inbox = inbox;
-	s->cursor = inbox ? w->n : 0;
+	s->upstream = upstream;
+	s->cursor = upstream ? w->n : 0;
 	s->total = w->n;
 	s->max_concurrency = max_concurrency;
-	if (!inbox && w->n_parents) {
+	if (!upstream && w->n_parents) {
 		s->parents_left = mem_alloc((size_t)w->n * sizeof *s->parents_left);
 		if (!s->parents_left) {
 			mem_free(s);
@@ -61,12 +64,12 @@ static int create(struct source **out, const struct workload *w, bool inbox, int
 
 int source_create(struct source **out, const struct workload *w, int32_t max_concurrency, struct err *e)
 {
-	return create(out, w, false, max_concurrency, e);
+	return create(out, w, NULL, max_concurrency, e);
 }
 
-int source_create_inbox(struct source **out, const struct workload *w, struct err *e)
+int source_create_inbox(struct source **out, struct source *upstream, struct err *e)
 {
-	return create(out, w, true, 0, e);
+	return create(out, upstream->w, upstream, 0, e);
 }
 
 void source_free(struct source *s)
@@ -159,17 +162,9 @@ int32_t source_pop(struct source *s, int64_t now_ns, int64_t *arrival_ns)
 
 bool source_done(const struct source *s)
 {
-	if (s->inbox)
-		return s->closed && s->n_heap == 0 && s->n_orphans == 0;
+	if (s->upstream)
+		return s->closed && s->n_heap == 0;
 	return s->handed == s->total;
-}
-
-int source_push_orphan(struct source *s, int32_t req, struct err *e)
-{
-	if (mem_grow((void **)&s->orphans, &s->cap_orphans, s->n_orphans + 1, sizeof *s->orphans))
-		return err_no_memory(e, "orphaned requests");
-	s->orphans[s->n_orphans++] = req;
-	return ERR_NONE;
 }
 
 static int release_child(struct source *s, int32_t child, int64_t now_ns, bool finished, struct err *e)
@@ -178,7 +173,10 @@ static int release_child(struct source *s, int32_t child, int64_t now_ns, bool f
 		return ERR_NONE;
 	if (!finished) {
 		s->parents_left[child] = -1;
-		return source_push_orphan(s, child, e);
+		if (mem_grow((void **)&s->orphans, &s->cap_orphans, s->n_orphans + 1, sizeof *s->orphans))
+			return err_no_memory(e, "orphaned requests");
+		s->orphans[s->n_orphans++] = child;
+		return ERR_NONE;
 	}
 	if (--s->parents_left[child] > 0)
 		return ERR_NONE;
@@ -187,8 +185,8 @@ static int release_child(struct source *s, int32_t child, int64_t now_ns, bool f
 
 int source_ended(struct source *s, int32_t req, int64_t now_ns, bool finished, struct err *e)
 {
-	if (s->inbox)
-		return ERR_NONE;
+	if (s->upstream)
+		return source_ended(s->upstream, req, now_ns, finished, e);
 	/* An orphan never went to the server, so it takes no place at the client. */
 	if (!s->parents_left || s->parents_left[req] >= 0)
 		s->in_flight--;
@@ -202,6 +200,8 @@ int source_ended(struct source *s, int32_t req, int64_t now_ns, bool finished, s
 
 int32_t source_pop_orphan(struct source *s)
 {
+	if (s->upstream)
+		return source_pop_orphan(s->upstream);
 	if (!s->n_orphans)
 		return -1;
 	s->handed++;

@@ -15,8 +15,9 @@ struct source;
 /* Over all of w. max_concurrency > 0: at most so many requests are with the server; the rest wait at the client, and
  * their latency still counts from the intended arrival. */
 int source_create(struct source **out, const struct workload *w, int32_t max_concurrency, struct err *e);
-/* An inbox: empty, filled by source_push, ended by source_close. */
-int source_create_inbox(struct source **out, const struct workload *w, struct err *e);
+/* An inbox: empty, filled by source_push, ended by source_close. What ends, and what can therefore never start, is passed
+ * between the engine and `upstream`, which outlives it. */
+int source_create_inbox(struct source **out, struct source *upstream, struct err *e);
 void source_free(struct source *s);
 
 /* When the next request is ready; INT64_MAX: none is known to come before something ends or is pushed. */
@@ -32,9 +33,7 @@ int source_ended(struct source *s, int32_t req, int64_t now_ns, bool finished, s
 /* A request that cannot start because one it waits for failed, or -1. */
 int32_t source_pop_orphan(struct source *s);
 
-/* Into an inbox: a request, or one that will never start. */
-int source_push(struct source *s, int32_t req, int64_t arrival_ns, struct err *e);
-int source_push_orphan(struct source *s, int32_t req, struct err *e);
+int source_push(struct source *s, int32_t req, int64_t arrival_ns, struct err *e); /* into an inbox */
 void source_close(struct source *s);
 
 #endif

@@ -96,26 +96,34 @@ uint64_t view_random(struct plan *p)
 
 /* --- iterators -------------------------------------------------------------------------------------------------- */
 
+/* The first request from slot i on, in one direction, whose row is not merely held. */
+static int32_t req_not_held(const struct engine *g, int32_t i, bool back)
+{
+	while (i >= 0 && g->slots[i].part == PART_HELD)
+		i = back ? g->slots[i].run_prev : g->slots[i].run_next;
+	return req_at(g, i);
+}
+
 int32_t view_running_first(const struct plan *p)
 {
-	return req_at(plan_engine(p), plan_engine(p)->running.head);
+	return req_not_held(plan_engine(p), plan_engine(p)->running.head, false);
 }
 
 int32_t view_running_last(const struct plan *p)
 {
-	return req_at(plan_engine(p), plan_engine(p)->running.tail);
+	return req_not_held(plan_engine(p), plan_engine(p)->running.tail, true);
 }
 
 int32_t view_running_next(const struct plan *p, int32_t req)
 {
 	const struct slot *s = slot_at(plan_engine(p), req);
-	return s ? req_at(plan_engine(p), s->run_next) : -1;
+	return s ? req_not_held(plan_engine(p), s->run_next, false) : -1;
 }
 
 int32_t view_running_prev(const struct plan *p, int32_t req)
 {
 	const struct slot *s = slot_at(plan_engine(p), req);
-	return s ? req_at(plan_engine(p), s->run_prev) : -1;
+	return s ? req_not_held(plan_engine(p), s->run_prev, true) : -1;
 }
 
 int32_t view_prefilling_first(const struct plan *p)

@@ -21,7 +21,7 @@ struct cluster {
 	struct source *source;
 	cluster_route route;
 	void *ctx;
-	int64_t ended, told;
+	int64_t told;
 	bool dependent; /* what ends may cause arrivals before the next known one */
 };
 
@@ -54,21 +54,6 @@ static int32_t heap_pop(struct cluster *c)
 	return top;
 }
 
-/* Tells the common source which requests ended in the engine's last call. */
-static int forward_ended(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
-{
-	int32_t n;
-	const int32_t *ended = engine_ended(c->members[m].engine, &n);
-	c->ended += n;
-	for (int32_t i = 0; i < n; i++) {
-		const struct engine *g = c->members[m].engine;
-		if (source_ended(c->source, ended[i], now_ns, engine_request(g, ended[i])->state == REQUEST_FINISHED,
-				 e))
-			return ERR_MEMORY;
-	}
-	return ERR_NONE;
-}
-
 static int submit(struct cluster *c, int32_t m, const struct batch *batch, struct err *e)
 {
 	struct backend *b = c->members[m].backend;
@@ -96,8 +81,6 @@ static int go(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
 		int code = b->ops->wait_until(b->self, now_ns, e);
 		if (!code)
 			code = engine_begin(g, now_ns, &next, &batch, &until, e);
-		if (!code)
-			code = forward_ended(c, m, now_ns, e);
 		if (!code && next == ENGINE_BATCH)
 			code = submit(c, m, batch, e);
 		if (code)
@@ -124,8 +107,6 @@ static int end_steps(struct cluster *c, int64_t now_ns, struct err *e)
 		s->in_flight--;
 		s->ready = true;
 		int code = engine_end(c->members[m].engine, &s->res, e);
-		if (!code)
-			code = forward_ended(c, m, now_ns, e);
 		if (code)
 			return code;
 	}
@@ -144,11 +125,6 @@ static int route_arrivals(struct cluster *c, int64_t now_ns, struct err *e)
 			return ERR_MEMORY;
 		c->states[m].ready |= c->states[m].end_ns == INT64_MAX;
 	}
-	while ((req = source_pop_orphan(c->source)) >= 0) {
-		if (source_push_orphan(c->members[0].inbox, req, e))
-			return ERR_MEMORY;
-		c->states[0].ready |= c->states[0].end_ns == INT64_MAX;
-	}
 	if (source_done(c->source))
 		for (int32_t m = 0; m < c->n; m++)
 			source_close(c->members[m].inbox);
@@ -166,34 +142,36 @@ static int64_t next_event(const struct cluster *c)
 	return t;
 }
 
-/* Members with something to do at now_ns, in number order; true in *again when one of them made work for another. */
-static int go_all(struct cluster *c, int64_t now_ns, bool *again, struct err *e)
+static bool has_work(const struct member_state *s, int64_t now_ns)
 {
-	*again = false;
-	for (int32_t m = 0; m < c->n; m++) {
-		struct member_state *s = &c->states[m];
-		if (!s->ready && (s->end_ns != INT64_MAX || s->wake_ns > now_ns))
-			continue;
-		s->ready = false;
-		int code = go(c, m, now_ns, e);
-		if (code)
-			return code;
-		/* A rejection may have released or orphaned others: they arrive at this very moment. */
-		*again |= source_next_ns(c->source) <= now_ns;
-	}
-	return ERR_NONE;
+	return s->ready || (s->end_ns == INT64_MAX && s->wake_ns <= now_ns);
+}
+
+/* Arrivals of this moment, those included that a rejection lets in. */
+static int take_arrivals(struct cluster *c, int64_t now_ns, struct err *e)
+{
+	int code = ERR_NONE;
+	do {
+		code = route_arrivals(c, now_ns, e);
+		for (int32_t m = 0; m < c->n && !code; m++)
+			if (has_work(&c->states[m], now_ns))
+				code = engine_ingest(c->members[m].engine, now_ns, e);
+	} while (!code && source_next_ns(c->source) <= now_ns);
+	return code;
 }
 
 static int run_event(struct cluster *c, int64_t now_ns, struct err *e)
 {
-	bool again;
 	int code = end_steps(c, now_ns, e);
-	do {
-		if (!code)
-			code = route_arrivals(c, now_ns, e);
-		if (!code)
-			code = go_all(c, now_ns, &again, e);
-	} while (!code && again);
+	if (!code)
+		code = take_arrivals(c, now_ns, e);
+	for (int32_t m = 0; m < c->n && !code; m++) {
+		struct member_state *s = &c->states[m];
+		if (!has_work(s, now_ns))
+			continue;
+		s->ready = false;
+		code = go(c, m, now_ns, e);
+	}
 	return code;
 }
 
@@ -208,6 +186,17 @@ static int start(struct cluster *c, struct err *e)
 	return code;
 }
 
+static void tell_progress(struct cluster *c, const struct run_hooks *hooks, int64_t total)
+{
+	int64_t ended = 0;
+	for (int32_t m = 0; m < c->n; m++)
+		ended += engine_count_ended(c->members[m].engine);
+	if (ended - c->told < 1024)
+		return;
+	c->told = ended;
+	hooks->progress(hooks->ctx, ended, total);
+}
+
 static int loop(struct cluster *c, const struct run_hooks *hooks, int64_t total, struct err *e)
 {
 	int code = start(c, e);
@@ -218,10 +207,8 @@ static int loop(struct cluster *c, const struct run_hooks *hooks, int64_t total,
 		if (now_ns == INT64_MAX)
 			break;
 		code = run_event(c, now_ns, e);
-		if (hooks && hooks->progress && c->ended - c->told >= 1024) {
-			c->told = c->ended;
-			hooks->progress(hooks->ctx, c->ended, total);
-		}
+		if (hooks && hooks->progress)
+			tell_progress(c, hooks, total);
 	}
 	return code;
 }

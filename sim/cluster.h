@@ -8,7 +8,7 @@
 
 struct cluster_member {
 	struct engine *engine; /* created over an inbox source */
-	struct source *inbox; /* that source */
+	struct source *inbox; /* that source, whose upstream is the cluster's */
 	struct backend *backend; /* its own */
 };
 

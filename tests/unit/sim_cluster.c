@@ -105,7 +105,7 @@ static void run(const struct workload *w, const struct setting *s, int32_t n_mem
 	for (int32_t m = 0; m < made; m++) {
 		struct source *inbox = source;
 		if (n_members)
-			CU_ASSERT_EQUAL_FATAL(source_create_inbox(&inbox, w, &e), ERR_NONE);
+			CU_ASSERT_EQUAL_FATAL(source_create_inbox(&inbox, source, &e), ERR_NONE);
 		c.replica = (int16_t)m;
 		open_policy(&policies[m], s->policy, &c);
 		CU_ASSERT_EQUAL_FATAL(sim_backend_create(&backends[m], cost, &e), ERR_NONE);
