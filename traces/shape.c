@@ -103,7 +103,7 @@ static int scale_field(int32_t *field, int64_t scale, int32_t least, const char 
 	return ERR_NONE;
 }
 
-/* The content ids of one request, whose old prompt length was `prompt`, appended to ids and tokens. */
+/* The content ids of one request, whose prompt has its new length, appended to ids and tokens. */
 static void scale_ids(const struct workload *w, const struct spec *s, int64_t scale, uint64_t *ids, int32_t *tokens,
 		      int64_t *at)
 {
@@ -113,6 +113,7 @@ static void scale_ids(const struct workload *w, const struct spec *s, int64_t sc
 		end += w->seg_tokens ? w->seg_tokens[k] : w->hash_block;
 		end = end > INT32_MAX ? INT32_MAX : end; /* no prompt is longer */
 		int64_t to = scale_up(end, scale);
+		to = to < s->prompt_tokens ? to : s->prompt_tokens; /* a last block is the prompt's rest */
 		uint64_t id = pending ? rng_mix(pending ^ rng_mix(w->hash_ids[k])) : w->hash_ids[k];
 		if (to == done) {
 			pending = id ? id : 1;

@@ -238,7 +238,7 @@ int subset_keep(struct workload *w, const bool *keep, int64_t *cut, struct err *
 		if (keep[i])
 			w->specs[n++] = w->specs[i];
 	w->n = n;
-	return subset_number_sessions(w, e);
+	return subset_renumber(w, e);
 }
 
 static bool in_order(const int32_t *order, int64_t n)
@@ -266,10 +266,10 @@ static int sort_linked(struct workload *w, struct err *e)
 int subset_sort(struct workload *w, struct err *e)
 {
 	int code = w->n_parents ? sort_linked(w, e) : workload_sort(w, NULL, e);
-	return code ? code : subset_number_sessions(w, e);
+	return code ? code : subset_renumber(w, e);
 }
 
-int subset_number_sessions(struct workload *w, struct err *e)
+static int renumber_sessions(struct workload *w, struct err *e)
 {
 	int32_t most = -1, next = 0;
 	for (int64_t i = 0; i < w->n; i++)
@@ -289,6 +289,43 @@ int subset_number_sessions(struct workload *w, struct err *e)
 	}
 	mem_free(number);
 	return ERR_NONE;
+}
+
+/* The same for classes; those nobody has any more go. tenants[0], "none given", stays the first. */
+static int renumber_tenants(struct workload *w, struct err *e)
+{
+	if (w->n_tenants <= 1)
+		return ERR_NONE;
+	int32_t *number = mem_zalloc((size_t)w->n_tenants, sizeof *number), next = 1;
+	char **names = mem_alloc((size_t)w->n_tenants * sizeof *names);
+	if (!number || !names) {
+		mem_free(number);
+		mem_free(names);
+		return err_no_memory(e, "classes");
+	}
+	names[0] = w->tenants[0];
+	for (int64_t i = 0; i < w->n; i++) {
+		int32_t t = w->specs[i].tenant;
+		if (t > 0 && !number[t]) {
+			number[t] = next;
+			names[next++] = w->tenants[t];
+		}
+		w->specs[i].tenant = number[t];
+	}
+	for (int32_t t = 1; t < w->n_tenants; t++)
+		if (!number[t])
+			mem_free(w->tenants[t]);
+	mem_free(w->tenants);
+	mem_free(number);
+	w->tenants = names;
+	w->n_tenants = next;
+	return ERR_NONE;
+}
+
+int subset_renumber(struct workload *w, struct err *e)
+{
+	int code = renumber_sessions(w, e);
+	return code ? code : renumber_tenants(w, e);
 }
 
 void slice_default(struct slice *s)

@@ -22,11 +22,12 @@ int subset_keep(struct workload *w, const bool *keep, int64_t *cut, struct err *
  * both NULL when no request has any. */
 int subset_parents(const struct workload *w, int64_t **at, int32_t **parent, struct err *e);
 
-/* Sorts a workload by ready time, as readers do, links included, and numbers its sessions. */
+/* Sorts a workload by ready time, as readers do, links included, then subset_renumber. */
 int subset_sort(struct workload *w, struct err *e);
 
-/* Numbers sessions 0, 1, ... in the order of their first requests: the same sessions always have the same numbers. */
-int subset_number_sessions(struct workload *w, struct err *e);
+/* Numbers sessions and classes in the order of their first requests, so that equal workloads have equal hashes whatever
+ * they were called or came from; forgets classes without requests. */
+int subset_renumber(struct workload *w, struct err *e);
 
 /* Which part `trace slice` keeps. */
 struct slice {

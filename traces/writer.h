@@ -12,7 +12,7 @@
  *   after          array of ids (strings) that must have finished, and
  *   delay_s        how long after the last of them it starts
  *   prefix         array of {"id", "tokens"}: content ids (whole numbers 0 .. 2^64-1, or strings) from the start of the
- *                  prompt and the tokens each covers; `tokens` may pass the prompt's end on the last one
+ *                  prompt and the tokens each covers, together no more than the prompt
  *   hash_ids       array of whole numbers 0 .. 2^64-1, each covering hash_block tokens (the last one the rest); instead
  *                  of prefix
  *   hash_block     whole; on each line that has hash_ids

@@ -341,6 +341,29 @@ static void slices_take_every_kth_and_samples(void)
 	workload_free(&w);
 }
 
+static void sessions_and_classes_are_numbered_by_their_first_requests(void)
+{
+	static const int32_t session[] = {7, -1, 2, 7, 5};
+	static const char *const class[] = {"c", "a", "", "b", "c"};
+	struct workload w = steady(5);
+	for (int i = 0; i < 5; i++) /* as a file that names them in another order would number them */
+		CHECK_INT(workload_tenant(&w, (const char *[]){"a", "b", "c", "d", "e"}[i], &w.specs[i].tenant, NULL),
+			  ERR_NONE);
+	for (int i = 0; i < 5; i++) {
+		w.specs[i].session = session[i];
+		CHECK_INT(workload_tenant(&w, class[i], &w.specs[i].tenant, NULL), ERR_NONE);
+	}
+	CHECK_INT(subset_renumber(&w, NULL), ERR_NONE);
+	static const int32_t want[] = {0, -1, 1, 0, 2}, tenant[] = {1, 2, 0, 3, 1};
+	for (int i = 0; i < 5; i++) {
+		CHECK_INT(w.specs[i].session, want[i]);
+		CHECK_INT(w.specs[i].tenant, tenant[i]);
+		CHECK_STR(w.tenants[w.specs[i].tenant], class[i]);
+	}
+	CHECK_INT(w.n_tenants, 4);
+	workload_free(&w);
+}
+
 static void what_makes_no_sense_is_refused(void)
 {
 	static const struct {
@@ -410,6 +433,8 @@ int main(void)
 		{"a_slice_starts_at_zero_and_cuts_sessions_at_their_ready_time",
 		 a_slice_starts_at_zero_and_cuts_sessions_at_their_ready_time},
 		{"slices_take_every_kth_and_samples", slices_take_every_kth_and_samples},
+		{"sessions_and_classes_are_numbered_by_their_first_requests",
+		 sessions_and_classes_are_numbered_by_their_first_requests},
 		{"what_makes_no_sense_is_refused", what_makes_no_sense_is_refused},
 		{"max_tokens_modes_are_parsed", max_tokens_modes_are_parsed},
 	};
