@@ -158,6 +158,9 @@ static void prefill_attention_counts_its_causal_pairs(void)
 	op_prefill_attention(&shapes, 2, 3, 0, &w);
 	CHECK_NEAR(w.flops, 2 * 2 * 15 * 8, 1e-9);
 	CHECK_NEAR(w.bytes, 3 * 16 * 2 + 5 * 16 + 4 * 2 * 15 * 2, 1e-9); /* scores of 2 heads, 4 times over the bus */
+	op_decode_attention(&shapes, 1, 5, &w);
+	CHECK_NEAR(w.bytes, 5 * 16 + 16 * 2 + 4 * 2 * 5 * 2, 1e-9);
+	CHECK_INT(w.kernels, 3);
 	model_free(&s.model);
 }
 

@@ -81,6 +81,12 @@ static void gpt_oss_weighs_what_its_card_says(void)
 	CHECK_NEAR((double)weight_bytes("gpt-oss-120b", "fp8") / 1e9, 116.8, 0.05);
 	CHECK_NEAR((double)weight_bytes("gpt-oss-120b", "mxfp4") / 1e9, 65.2, 0.05);
 	CHECK_INT(weight_bytes("gpt-oss-120b", "auto"), weight_bytes("gpt-oss-120b", "mxfp4"));
+	/* the small one in full, a layer at a time: q, k, v and output with biases, 64 sinks, router, 32 experts, 2 norms */
+	int64_t h = 2880, layer = h * 4096 + 4096 + 2 * (h * 512 + 512) + 4096 * h + h + 64 + h * 32 + 32 + 2 * h;
+	layer += 32 * (3 * h * h + 2 * h + h);
+	struct model small = load("gpt-oss-20b");
+	CHECK_INT(small.params.total, 24 * layer + h + 2 * 201088 * h);
+	model_free(&small);
 	CHECK_INT(m.layers[0].window, 128);
 	CHECK_INT(m.layers[1].window, 0);
 	CHECK_INT(m.layers[34].window, 128);
@@ -350,6 +356,7 @@ static void bad_configs_say_what_is_wrong(void)
 		{LLAMA "\"hidden_size\": 8.5", "hidden_size must be a whole number"},
 		{LLAMA "\"hidden_size\": 0", "hidden_size is 0; it must be between 1"},
 		{LLAMA "\"hidden_size\": -4", "hidden_size is -4"},
+		{LLAMA "\"hidden_size\": 1000000", "hidden_size is 1000000; it must be between 1 and 131072"},
 		{LLAMA "\"hidden_size\": 99999999999999999999", "test.json"},
 		{LLAMA "\"hidden_size\": 1e300", "hidden_size"},
 		{LLAMA "\"num_key_value_heads\": 0, " SHAPES, "num_key_value_heads is 0"},
