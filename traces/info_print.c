@@ -32,7 +32,13 @@ static const char *real(double x, char buf[32])
 	double a = fabs(x);
 	if (a >= 1000 && a < 1e15)
 		return whole((int64_t)(x + (x < 0 ? -0.5 : 0.5)), buf);
-	snprintf(buf, 32, a == 0 ? "%.0f" : a >= 100 ? "%.1f" : a >= 10 ? "%.2f" : a >= 1e-3 ? "%.4g" : "%.3g", x);
+	snprintf(buf, 32,
+		 a < 1e15 && a == (double)(int64_t)a ? "%.0f"
+		 : a >= 100                          ? "%.1f"
+		 : a >= 10                           ? "%.2f"
+		 : a >= 1e-3                         ? "%.4g"
+						     : "%.3g",
+		 x);
 	return buf;
 }
 

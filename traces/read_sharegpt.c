@@ -47,7 +47,7 @@ static bool text_or_skip(struct json *j, struct trace_span *out, bool *known)
 	*known = j->p < j->end && *j->p == '"';
 	if (!*known)
 		return json_skip(j);
-	if (!json_string(j, &s, &out->n))
+	if (!json_text(j, &s, &out->n))
 		return false;
 	out->s = s;
 	return true;

@@ -250,7 +250,7 @@ static bool json_name(struct json *j, char **s, size_t *n, bool *bare)
 {
 	json_space(j);
 	*bare = j->p >= j->end || *j->p != '"';
-	return *bare ? json_bare(j, s, n) : json_string(j, s, n);
+	return *bare ? json_bare(j, s, n) : json_text(j, s, n);
 }
 
 /* A bare value must look like a number where a name may stand: not true, not [. */

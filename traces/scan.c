@@ -395,7 +395,7 @@ static char *unescape(char *to, const char *p, const char *end)
 	return to;
 }
 
-bool json_string(struct json *j, char **s, size_t *n)
+bool json_text(struct json *j, char **s, size_t *n)
 {
 	if (!json_take(j, '"'))
 		return json_fail(j, "a string is missing");
@@ -520,7 +520,7 @@ bool json_key(struct json *j, bool *first, char **key, size_t *n)
 	if (!*first && !json_take(j, ','))
 		return json_fail(j, "a comma or } is missing");
 	*first = false;
-	if (!json_string(j, key, n) || !json_take(j, ':')) {
+	if (!json_text(j, key, n) || !json_take(j, ':')) {
 		j->why = NULL;
 		return json_fail(j, "a key is missing");
 	}

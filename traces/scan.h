@@ -38,7 +38,7 @@ void json_space(struct json *j);
 /* Takes this byte, after white space, if it comes next. */
 bool json_take(struct json *j, char c);
 /* Takes a string (the next byte is its quote) and decodes it. */
-bool json_string(struct json *j, char **s, size_t *n);
+bool json_text(struct json *j, char **s, size_t *n);
 /* The text of a number, true, false or null: up to the next comma, bracket or space. */
 bool json_bare(struct json *j, char **s, size_t *n);
 /* Steps over any value. */

@@ -370,6 +370,15 @@ static int64_t slice_choose(const struct workload *w, const struct slice *s, con
 	return kept;
 }
 
+/* The first request, which has no parents, arrives at 0, as readers see to. */
+static void from_zero(struct workload *w)
+{
+	int64_t first = w->n ? w->specs[0].arrival_ns : 0;
+	for (int64_t i = 0; i < w->n; i++)
+		if (!w->n_parents || !w->n_parents[i])
+			w->specs[i].arrival_ns -= first;
+}
+
 int slice_apply(struct workload *w, const struct slice *s, int64_t *cut, struct err *e)
 {
 	int code = slice_check(s, e);
@@ -388,9 +397,8 @@ int slice_apply(struct workload *w, const struct slice *s, int64_t *cut, struct 
 		goto out;
 	}
 	code = subset_keep(w, keep, cut, e);
-	for (int64_t i = 0; !code && i < w->n; i++)
-		if (!w->n_parents || !w->n_parents[i])
-			w->specs[i].arrival_ns -= s->start_ns;
+	if (!code)
+		from_zero(w);
 out:
 	mem_free(ready);
 	mem_free(order);

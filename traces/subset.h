@@ -31,7 +31,7 @@ int subset_renumber(struct workload *w, struct err *e);
 
 /* Which part `trace slice` keeps. */
 struct slice {
-	int64_t start_ns, end_ns; /* ready times in [start, end); end INT64_MAX = to the last. start becomes time 0 */
+	int64_t start_ns, end_ns; /* ready times in [start, end); end INT64_MAX = to the last */
 	int64_t num_prompts; /* then at most so many of the first; 0 = all */
 	int64_t every; /* then each k-th, the first one included; 1 = all */
 	double sample; /* then each with this probability; 1 = all */
@@ -39,7 +39,7 @@ struct slice {
 };
 
 void slice_default(struct slice *s);
-/* ERR_INPUT when nothing is left or a value is out of range. *cut as in subset_keep. */
+/* The first request kept then arrives at 0. ERR_INPUT when nothing is left or a value is out of range. *cut as in subset_keep. */
 int slice_apply(struct workload *w, const struct slice *s, int64_t *cut, struct err *e);
 
 #endif

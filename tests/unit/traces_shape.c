@@ -304,10 +304,10 @@ static void a_slice_starts_at_zero_and_cuts_sessions_at_their_ready_time(void)
 	CHECK_INT(w.n, 4);
 	CHECK_INT(cut, 1);
 	for (int i = 0; i < w.n; i++) {
-		if (w.specs[i].prompt_tokens == 40)
-			CHECK_INT(w.specs[i].arrival_ns, NS_PER_S / 2);
+		if (w.specs[i].prompt_tokens == 40) /* the first one kept */
+			CHECK_INT(w.specs[i].arrival_ns, 0);
 		if (w.specs[i].prompt_tokens == 20)
-			CHECK_INT(w.specs[i].arrival_ns, NS_PER_S * 17 / 2);
+			CHECK_INT(w.specs[i].arrival_ns, NS_PER_S * 8);
 		if (w.specs[i].prompt_tokens == 31)
 			CHECK_INT(w.specs[i].arrival_ns, NS_PER_S);
 		if (i && !w.n_parents[i] && !w.n_parents[i - 1])
