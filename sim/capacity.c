@@ -43,11 +43,13 @@ static int64_t widest(const struct model *m)
 
 static int64_t activation_peak(const struct model *m, const struct capacity_options *o, const struct weight_format *f)
 {
-	int64_t tokens = o->max_num_batched_tokens, act = act_bytes(f);
-	int64_t rows = o->max_num_seqs < tokens ? o->max_num_seqs : tokens;
-	int64_t forward = tokens * act * (2 * (int64_t)m->hidden + widest(m));
-	int64_t sampling = tokens * act * m->hidden + rows * m->vocab * SAMPLING_BYTES_PER_LOGIT;
-	return forward > sampling ? forward : sampling;
+	/* In doubles, which are exact below 2^53 and cannot overflow: a user may ask for 2^31 tokens a step. */
+	double tokens = o->max_num_batched_tokens, act = (double)act_bytes(f);
+	double rows = o->max_num_seqs < tokens ? o->max_num_seqs : tokens;
+	double forward = tokens * act * (2.0 * m->hidden + (double)widest(m));
+	double sampling = tokens * act * m->hidden + rows * m->vocab * SAMPLING_BYTES_PER_LOGIT;
+	double peak = forward > sampling ? forward : sampling;
+	return peak < 1e18 ? (int64_t)peak : INT64_C(1000000000000000000);
 }
 
 /* Cosines and sines of every position, in the activations' type. */

@@ -112,6 +112,17 @@ static void the_reserve_grows_with_rows_and_tokens(void)
 	model_free(&s.model);
 }
 
+static void steps_of_any_size_do_not_overflow(void)
+{
+	struct setting s = setting("kimi-k2", "b200");
+	s.options.max_num_batched_tokens = s.options.max_num_seqs = INT32_MAX;
+	struct capacity c = compute(&s);
+	CHECK_INT(c.num_blocks, 0);
+	CU_ASSERT(c.activation_bytes > INT64_C(1000000000000000));
+	CU_ASSERT(c.kv_bytes < 0);
+	model_free(&s.model);
+}
+
 static void smaller_formats_leave_room_for_more_blocks(void)
 {
 	struct setting s = setting("llama-3.1-8b", "rtx-4090");
@@ -229,6 +240,7 @@ int main(void)
 		{"exact_counting_gives_30_sessions_of_the_7b", exact_counting_gives_30_sessions_of_the_7b},
 		{"sessions_round_up_to_whole_blocks", sessions_round_up_to_whole_blocks},
 		{"the_reserve_grows_with_rows_and_tokens", the_reserve_grows_with_rows_and_tokens},
+		{"steps_of_any_size_do_not_overflow", steps_of_any_size_do_not_overflow},
 		{"smaller_formats_leave_room_for_more_blocks", smaller_formats_leave_room_for_more_blocks},
 		{"a_model_too_large_says_by_how_much", a_model_too_large_says_by_how_much},
 		{"impossible_options_are_named", impossible_options_are_named},
