@@ -4,6 +4,7 @@
 
 #include "core/mem.h"
 #include "traces/reader_impl.h"
+#include "traces/subset.h"
 
 /* ---- the block size of hash ids ---- */
 
@@ -344,12 +345,17 @@ out:
 	return code;
 }
 
-int trace_settle(struct trace_reader *r, bool *dead, struct err *e)
+static int settle_list(struct trace_reader *r, struct err *e)
 {
-	if (r->n_links || dead)
-		return settle_graph(r, dead, e);
 	if (!r->report->has_arrivals)
 		return ERR_NONE;
 	make_relative(r, NULL);
 	return workload_sort(r->w, &r->report->unsorted, e);
+}
+
+int trace_settle(struct trace_reader *r, bool *dead, struct err *e)
+{
+	int code = r->n_links || dead ? settle_graph(r, dead, e) : settle_list(r, e);
+	/* sessions and classes were numbered as they came in the file */
+	return code ? code : subset_renumber(r->w, e);
 }

@@ -94,6 +94,20 @@ static void dependencies_survive(void)
 		    "\"delay_s\":0.25}\n");
 }
 
+static void an_unsorted_file_and_its_sorted_copy_are_the_same_workload(void)
+{
+	const char *text = "{\"id\":\"x\",\"arrival_s\":9,\"input_tokens\":5,\"output_tokens\":5,\"session\":\"late\","
+			   "\"class\":\"silver\"}\n"
+			   "{\"id\":\"y\",\"input_tokens\":6,\"output_tokens\":5,\"session\":\"late\",\"after\":[\"z\",\"x\"]}\n"
+			   "{\"id\":\"w\",\"input_tokens\":7,\"output_tokens\":5,\"after\":[\"z\"],\"class\":\"gold\",\"delay_s\":3}\n"
+			   "{\"id\":\"v\",\"input_tokens\":7,\"output_tokens\":5,\"after\":[\"z\"],\"class\":\"iron\"}\n"
+			   "{\"id\":\"z\",\"arrival_s\":2,\"input_tokens\":8,\"output_tokens\":5,\"session\":\"early\","
+			   "\"class\":\"gold\"}\n";
+	struct workload w = parsed(text, strlen(text), TRACE_LOCKSTEP);
+	round_trip(&w);
+	workload_free(&w);
+}
+
 static struct workload sessions(void)
 {
 	struct generate g;
@@ -313,6 +327,8 @@ int main(void)
 		{"the_native_format_keeps_every_byte", the_native_format_keeps_every_byte},
 		{"ids_of_64_bits_survive", ids_of_64_bits_survive},
 		{"dependencies_survive", dependencies_survive},
+		{"an_unsorted_file_and_its_sorted_copy_are_the_same_workload",
+		 an_unsorted_file_and_its_sorted_copy_are_the_same_workload},
 		{"generated_sessions_survive", generated_sessions_survive},
 		{"every_real_trace_survives", every_real_trace_survives},
 		{"mooncakes_own_file_comes_out_byte_for_byte", mooncakes_own_file_comes_out_byte_for_byte},
