@@ -10,18 +10,18 @@
 struct err;
 
 enum opt_type {
-	OPT_FLAG,   /* bool: --check; --no-check clears it */
-	OPT_ONOFF,  /* bool: --kv-cache on|off (also true|false) */
-	OPT_INT32,  /* int32_t within [min, max] */
-	OPT_INT64,  /* int64_t within [min, max] (as doubles: exact to 2^53) */
+	OPT_FLAG, /* bool: --check; --no-check clears it */
+	OPT_ONOFF, /* bool: --kv-cache on|off (also true|false) */
+	OPT_INT32, /* int32_t within [min, max] */
+	OPT_INT64, /* int64_t within [min, max] (as doubles: exact to 2^53) */
 	OPT_UINT64, /* uint64_t: seeds */
 	OPT_DOUBLE, /* double within [min, max]; "inf" allowed when max is INFINITY */
 	OPT_STRING, /* const char *: a pointer into argv */
 	OPT_CHOICE, /* int32_t: index into choices */
-	OPT_WORDS,  /* struct words: takes every following word up to the next --flag (--goodput ttft:500 tpot:50) */
-	OPT_LIST,   /* const char *: one value or several with commas; parsed later, by opt_set */
+	OPT_WORDS, /* struct words: takes every following word up to the next --flag (--goodput ttft:500 tpot:50) */
+	OPT_LIST, /* const char *: one value or several with commas; parsed later, by opt_set */
 	OPT_SWITCH, /* const char *: the same of on|off; may stand alone (= on), and --no-x is off: vLLM's way */
-	OPT_TITLE,  /* no option: `name` is the heading of those that follow, in help and manual */
+	OPT_TITLE, /* no option: `name` is the heading of those that follow, in help and manual */
 };
 
 struct words {
@@ -30,31 +30,31 @@ struct words {
 };
 
 struct opt {
-	const char *name;           /* without the dashes: "max-num-seqs" */
+	const char *name; /* without the dashes: "max-num-seqs" */
 	enum opt_type type;
-	size_t offset;              /* of the destination in the command's options struct */
-	const char *arg;            /* what to call its value in help: "N", "FILE"; NULL for flags */
-	const char *help;           /* one or two sentences; the unit; the default */
-	double min, max;            /* numbers; both 0 = no bounds */
+	size_t offset; /* of the destination in the command's options struct */
+	const char *arg; /* what to call its value in help: "N", "FILE"; NULL for flags */
+	const char *help; /* one or two sentences; the unit; the default */
+	double min, max; /* numbers; both 0 = no bounds */
 	const char *const *choices; /* NULL-terminated: OPT_CHOICE; shown and completed for OPT_STRING and OPT_LIST */
-	const char *alias;          /* another long name, or NULL */
-	char letter;                /* short form: 'o' for -o, 0 = none */
+	const char *alias; /* another long name, or NULL */
+	char letter; /* short form: 'o' for -o, 0 = none */
 };
 
 /* Parses argv[1..argc) against n options into *dest. Words that are not options are moved to the front of argv from
  * index 1 and counted in *n_positional. "--name=value" and "--name value" both work; "--" ends options. Unknown options
  * list near matches. ERR_INPUT with one line. `given` (may be NULL): bool[n], which options were given. */
 int opts_parse(const struct opt *opts, int n, void *dest, int argc, char **argv, int *n_positional, bool *given,
-               struct err *e);
+	       struct err *e);
 
 /* Parses one value of o into *dest, as "--name text" would. ERR_INPUT. */
 int opt_set(const struct opt *o, const char *text, void *dest, struct err *e);
 
 struct command {
-	const char *name;     /* "replay", "trace info" */
+	const char *name; /* "replay", "trace info" */
 	const char *synopsis; /* "[OPTIONS] FILE" */
-	const char *summary;  /* one line, for the table of commands */
-	const char *about;    /* paragraphs for --help and the manual: what it does, what it prints, exit status */
+	const char *summary; /* one line, for the table of commands */
+	const char *about; /* paragraphs for --help and the manual: what it does, what it prints, exit status */
 	const char *examples; /* command lines, one a line, each with a # comment line before it */
 	const struct opt *opts;
 	int n_opts;

@@ -20,8 +20,9 @@ part() {
 }
 
 tidy() {
-	printf '%s\n' "${units[@]}" | xargs -P "$jobs" -n 6 clang-tidy --quiet 2>/dev/null -- -std=c17 -D_GNU_SOURCE -I. \
-		-Ibuild/gen -DLOCKSTEP_VERSION='"0"' 2>&1
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	printf '%s\n' "${units[@]}" | xargs -P "$jobs" -n 4 sh -c 'clang-tidy --quiet "$@" -- -std=c17 -D_GNU_SOURCE -I. \
+		-Ibuild/gen "-DLOCKSTEP_VERSION=\"0\"" 2>/dev/null' sh
 }
 
 part clang-format clang-format --dry-run -Werror "${sources[@]}"
