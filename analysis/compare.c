@@ -176,12 +176,10 @@ static void print_cell(FILE *f, const struct compare_cell *c, const char *unit, 
 		c->best                       ? '*'
 		: c->thin && !isnan(c->value) ? '~'
 					      : ' ');
-	if (!isnan(c->ratio))
-		snprintf(ratio, sizeof ratio,
-			 c->ratio >= 999.5   ? "%.2gx"
-			 : c->ratio >= 99.95 ? "%.0fx"
-					     : "%.2fx",
-			 c->ratio);
+	if (!isnan(c->ratio)) {
+		bool far = c->ratio >= 999.5 || (c->ratio < 0.00995 && c->ratio > 0);
+		snprintf(ratio, sizeof ratio, far ? "%.1gx" : c->ratio >= 99.95 ? "%.0fx" : "%.2fx", c->ratio);
+	}
 	fprintf(f, last ? "%7s" : "%7s ", ratio);
 }
 

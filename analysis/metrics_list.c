@@ -167,7 +167,7 @@ static const struct scalar {
 	{"prefix_ideal_block_hit_ratio", "ideal prefix hits", "share", METRIC_NEUTRAL, false, M_DOUBLE,
 	 M(prefix_ideal_block_hit_ratio)},
 	{"cached_tokens", "tokens from cache", "tokens", METRIC_HIGHER, false, M_COUNT, M(cached_tokens)},
-	{"kv_used", "KV memory used", "share", METRIC_HIGHER, true, M_DOUBLE, M(kv_used)},
+	{"kv_used", "KV memory used", "share", METRIC_NEUTRAL, true, M_DOUBLE, M(kv_used)},
 	{"kv_internal_waste", "KV internal waste", "share", METRIC_LOWER, true, M_DOUBLE, M(kv_internal_waste)},
 	{"kv_reserved_waste", "KV reserved", "share", METRIC_LOWER, true, M_DOUBLE, M(kv_reserved_waste)},
 	{"kv_external_waste", "KV external waste", "share", METRIC_LOWER, false, M_DOUBLE, M(kv_external_waste)},

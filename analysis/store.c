@@ -97,7 +97,8 @@ static int open_to_read(struct store *s, struct err *e)
 	if (access(s->path, F_OK) != 0)
 		return err_set(e, ERR_INPUT, "%s: %s; `lockstep replay --db %s` makes a database", s->path,
 			       strerror(errno), s->path);
-	open_flags(s, s->path, SQLITE_OPEN_READONLY);
+	/* SQLite makes that read-only where it has to. Opened so, it also tidies its -wal and -shm files away. */
+	open_flags(s, s->path, SQLITE_OPEN_READWRITE);
 	if (!can_be_read(s)) {
 		int code = s->db ? sqlite3_errcode(s->db) : SQLITE_NOMEM;
 		if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY)
@@ -110,7 +111,7 @@ static int open_to_read(struct store *s, struct err *e)
 	int rc = store_check_version(s, &empty, e);
 	if (rc == ERR_NONE && empty)
 		return err_set(e, ERR_INPUT, "%s: there are no runs in this database yet", s->path);
-	return rc;
+	return rc ? rc : store_exec(s, "PRAGMA query_only = 1", "opening the database", e);
 }
 
 static int open_to_write(struct store *s, struct err *e)

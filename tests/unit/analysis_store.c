@@ -619,6 +619,23 @@ static void folders_and_missing_files(void)
 	CHECK_INT(access(path, F_OK), -1);
 }
 
+static void reading_leaves_nothing_beside_the_file_and_cannot_write(void)
+{
+	const char *path = fresh("tidy.db");
+	char beside[600];
+	struct err e = {0};
+	struct store *s;
+	const int64_t id = 1;
+	store_close(open_store(path));
+	CHECK_INT(store_open(&s, path, true, &e), ERR_NONE);
+	CHECK_INT(store_delete(s, &id, 1, false, &e), ERR_IO);
+	store_close(s);
+	snprintf(beside, sizeof beside, "%s-wal", path);
+	CHECK_INT(access(beside, F_OK), -1);
+	snprintf(beside, sizeof beside, "%s-shm", path);
+	CHECK_INT(access(beside, F_OK), -1);
+}
+
 /* As another user, in a folder that may only be read: writing is refused, reading works. */
 static void a_read_only_database_can_be_read(void)
 {
@@ -685,6 +702,8 @@ int main(void)
 		 another_programs_database_is_refused_and_left_alone},
 		{"a_damaged_database_is_named", a_damaged_database_is_named},
 		{"folders_and_missing_files", folders_and_missing_files},
+		{"reading_leaves_nothing_beside_the_file_and_cannot_write",
+		 reading_leaves_nothing_beside_the_file_and_cannot_write},
 		{"a_read_only_database_can_be_read", a_read_only_database_can_be_read},
 	};
 	return SUITE_RUN("analysis_store", tests);
