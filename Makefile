@@ -58,6 +58,8 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC    $<")
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+# The sample traces are compiled in.
+$(B)/obj/traces/samples.o: $(wildcard traces/samples/*_sample.*)
 
 # Model and device specs, compiled in as text: sim/specs.h
 SPECS := $(sort $(wildcard specs/*/*.json))
@@ -132,6 +134,8 @@ e2e: $(B)/lockstep ## run the binary as a user does
 .PHONY: golden-update samples
 golden-update: $(GOLDEN) ## write tests/golden/*.log anew: read the diff before you commit it
 	$(Q)for t in $(GOLDEN); do $$t --update || exit 1; done
+samples: $(B)/lockstep ## make the bundled sample traces anew (the same bytes)
+	$(Q)tools/make_samples.sh $(B)/lockstep traces/samples
 
 FUZZ_SECONDS ?= 60
 fuzz: ## fuzz every reader for FUZZ_SECONDS each, under ASan and UBSan

@@ -23,11 +23,12 @@ struct trace_opts {
 	/* reading */
 	const char *dataset_name; /* vLLM's: sharegpt, azure, ..., custom, random, sample:azure; NULL = by content */
 	const char *dataset_path; /* NULL: sample: and random need none */
-	const char *format;       /* reader's name; NULL = by content */
-	int32_t on_bad_row;       /* index into trace_bad_row_choices */
-	int32_t hash_block_size;  /* 0 = the format's own */
+	const char *format; /* reader's name; NULL = by content */
+	int32_t on_bad_row; /* index into trace_bad_row_choices */
+	int32_t hash_block_size; /* 0 = the format's own */
 	int32_t sharegpt_min_turns, sharegpt_min_prompt, sharegpt_min_output, sharegpt_max_prompt, sharegpt_max_total;
 	bool sharegpt_multi_turn;
+	bool keep_failed;
 	int32_t random_input_len, random_output_len, random_prefix_len;
 	double random_range_ratio;
 	/* shaping */
@@ -68,7 +69,9 @@ extern const char *const trace_bad_row_choices[]; /* error, skip */
 	 .min = 0, .max = INT32_MAX, .help = "ShareGPT: drop requests of more tokens in all. Default 2048."}, \
 	{.name = "sharegpt-multi-turn", .type = OPT_FLAG, .offset = TRACE_OPT(T, m, sharegpt_multi_turn), \
 	 .help = "ShareGPT: keep all turns of a conversation, as one session with a growing prefix, instead of the " \
-		 "first two."}
+		 "first two."}, \
+	{.name = "keep-failed", .type = OPT_FLAG, .offset = TRACE_OPT(T, m, keep_failed), \
+	 .help = "BurstGPT: keep the rows of failed requests (0 response tokens)."}
 
 #define TRACE_RANDOM_OPTS(T, m) \
 	{.name = "random-input-len", .type = OPT_INT32, .offset = TRACE_OPT(T, m, random_input_len), .arg = "N", \
@@ -105,11 +108,6 @@ extern const char *const trace_bad_row_choices[]; /* error, skip */
 		 "next power of two of the true length, or the true length itself (oracle: no real server knows it)."}
 /* clang-format on */
 
-/* Counts, for tables put together from them. */
-#define TRACE_READ_OPTS_N 11
-#define TRACE_RANDOM_OPTS_N 4
-#define TRACE_SHAPE_OPTS_N 7
-
 /* vLLM's and FORMATS' defaults. */
 void trace_opts_default(struct trace_opts *o);
 
@@ -123,7 +121,7 @@ const char *trace_opts_name(const struct trace_opts *o);
 /* Reads (or makes) the trace as it is; *report is filled (zeroed for made ones). */
 int trace_opts_read(const struct trace_opts *o, struct workload *w, struct trace_report *report, struct err *e);
 
-/* trace_opts_read, then shape_apply: the workload of a run. On an error *w is empty and *report freed. */
+/* trace_opts_read, then shape_apply: the workload of a run. On an error *w is empty. */
 int trace_opts_load(const struct trace_opts *o, struct workload *w, struct trace_report *report, struct err *e);
 
 #endif
