@@ -120,12 +120,12 @@ static void print_latent(const struct capacity_view *v)
 static void print_contexts(const struct capacity_view *v)
 {
 	char a[32], b[32], c[32];
-	printf("Sessions at once\n  context   KV of %-8" PRId64 " sessions   textbook*\n", v->kv_sessions);
+	printf("Sessions at once\n  context     KV each  KV of %-8" PRId64 " sessions   textbook*\n", v->kv_sessions);
 	for (int32_t i = 0; i < v->n_contexts; i++) {
 		const struct context_row *r = &v->contexts[i];
-		printf("  %7s %9.3f GB %11s %11s\n", grouped(r->tokens, a),
-		       (double)r->kv_bytes * (double)v->kv_sessions / 1e9, grouped(r->sessions, b),
-		       grouped(r->textbook_sessions, c));
+		double gb = (double)r->kv_bytes / 1e9;
+		printf("  %7s %8.3f GB %11.3f GB %8s %11s\n", grouped(r->tokens, a), gb, gb * (double)v->kv_sessions,
+		       grouped(r->sessions, b), grouped(r->textbook_sessions, c));
 	}
 	printf("  * all of %.0f GB, no reserve, no rounding to blocks\n\n", (double)v->device.nominal_bytes / 1e9);
 }

@@ -195,7 +195,8 @@ static const struct opt opts[N_OPTS] = {
 			 .arg = "N",
 			 .min = 1,
 			 .max = 1 << 24,
-			 .help = "Show the KV bytes of that many sessions per context length. Default 1."},
+			 .help = "Show the KV bytes of that many sessions beside those of one, per context length. "
+				 "Default 80."},
 	[AT_MAX_LATENCY] =
 		{.name = "max-latency",
 		 .type = OPT_DOUBLE,
@@ -481,7 +482,7 @@ static int run(const struct command *c, int argc, char **argv)
 				  .input_len = 1024,
 				  .output_len = 256,
 				  .batch = 32,
-				  .sessions = 1,
+				  .sessions = 80,
 				  .min_batch = 1};
 	struct err e = {0};
 	bool given[N_OPTS] = {false};

@@ -3,10 +3,11 @@
 # shellcheck source=tests/support/e2e.sh
 . "$(dirname "$0")/../support/e2e.sh"
 
-run capacity --model mistral-7b --device a100-80g --sessions 80
+run capacity --model mistral-7b --device a100-80g
 expect "capacity succeeds" same "$status" 0
 expect "KV per token" has "$out" "131,072 bytes"
-expect "80 users at 4K" has "$out" "4,096    42.950 GB"
+expect "one user and 80 users at 4K" has "$out" "4,096    0.537 GB      42.950 GB"
+expect "one user at 16K" has "$out" "16,384    2.147 GB"
 expect "operators are shown" has "$out" "attention (prefill)"
 expect "no comparison unless asked" test "${out/All devices/}" = "$out"
 
