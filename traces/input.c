@@ -1,5 +1,6 @@
 #include "traces/input.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -55,12 +56,13 @@ static void hash_bytes(struct input *in, const unsigned char *p, size_t n)
 			in->tail = 0;
 		}
 	}
+	uint64_t h = in->hash;
 	for (; i + 8 <= n; i += 8) {
-		uint64_t word = 0;
-		for (int k = 0; k < 8; k++)
-			word |= (uint64_t)p[i + (size_t)k] << 8 * k;
-		in->hash = hash_word(in->hash, word);
+		uint64_t word;
+		memcpy(&word, p + i, 8);
+		h = hash_word(h, le64toh(word));
 	}
+	in->hash = h;
 	for (int k = 0; i < n; i++, k++)
 		in->tail |= (uint64_t)p[i] << 8 * k;
 	in->bytes += (int64_t)n;

@@ -1,5 +1,6 @@
 #include "traces/reader.h"
 
+#include <endian.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,10 +22,8 @@ uint64_t trace_text_id(const char *s, size_t n)
 {
 	uint64_t h = 0x746578746964u ^ (uint64_t)n, word;
 	for (; n >= 8; s += 8, n -= 8) {
-		word = 0;
-		for (int k = 0; k < 8; k++)
-			word |= (uint64_t)(unsigned char)s[k] << 8 * k;
-		h = (h ^ word) * 0x9fb21c651e98df25u;
+		memcpy(&word, s, 8);
+		h = (h ^ le64toh(word)) * 0x9fb21c651e98df25u;
 		h ^= h >> 29;
 	}
 	word = 0;

@@ -203,18 +203,46 @@ const char *scan_time(const char *s, size_t n, int unit, int64_t max, int64_t *n
 	return NULL;
 }
 
-/* Exactly n digits. */
+/* Exactly n digits, which must be there. */
 static bool fixed_digits(const char **p, const char *end, int n, int *out)
 {
 	if (end - *p < n)
 		return false;
-	*out = 0;
-	for (int i = 0; i < n; i++, (*p)++) {
-		if (!is_digit(**p))
-			return false;
-		*out = *out * 10 + (**p - '0');
+	int x = 0;
+	bool ok = true;
+	for (int i = 0; i < n; i++) {
+		ok &= is_digit((*p)[i]);
+		x = x * 10 + ((*p)[i] - '0');
 	}
-	return true;
+	*p += n;
+	*out = x;
+	return ok;
+}
+
+/* "2023-11-16 18:15:46" at p, 19 bytes: year, month, day, hour, minute, second. */
+static bool fixed_date(const char *p, int out[6])
+{
+	static const unsigned char at[6] = {2, 5, 8, 11, 14, 17};
+	bool ok = is_digit(p[0]) & is_digit(p[1]) & (p[4] == '-') & (p[7] == '-') & ((p[10] == ' ') | (p[10] == 'T')) &
+		  (p[13] == ':') & (p[16] == ':');
+	for (int i = 0; i < 6; i++) {
+		ok &= is_digit(p[at[i]]) & is_digit(p[at[i] + 1]);
+		out[i] = (p[at[i]] - '0') * 10 + (p[at[i] + 1] - '0');
+	}
+	out[0] += (p[0] - '0') * 1000 + (p[1] - '0') * 100;
+	return ok;
+}
+
+/* The digits behind the point as ns; what is finer is cut. */
+static const char *scan_fraction(const char *p, const char *end, int64_t *ns)
+{
+	const char *first = p;
+	int64_t x = 0;
+	for (; p < end && is_digit(*p); p++)
+		if (p - first < 9)
+			x = x * 10 + (*p - '0');
+	*ns = x * (int64_t)pow10_table[p - first < 9 ? 9 - (p - first) : 0];
+	return p;
 }
 
 static bool take_byte(const char **p, const char *end, char a, char b)
@@ -263,30 +291,27 @@ const char *scan_date(const char *s, size_t n, int64_t *ns)
 {
 	static const char *const bad = "is not a time like 2023-11-16 18:15:46.6805900";
 	const char *p = s, *end = s + n;
-	int year, month, day, hour, minute, second;
+	int d[6];
 	trim(&p, &end);
 	if (p == end)
 		return "is empty";
-	if (!fixed_digits(&p, end, 4, &year) || !take_byte(&p, end, '-', '-') || !fixed_digits(&p, end, 2, &month) ||
-	    !take_byte(&p, end, '-', '-') || !fixed_digits(&p, end, 2, &day) || !take_byte(&p, end, ' ', 'T') ||
-	    !fixed_digits(&p, end, 2, &hour) || !take_byte(&p, end, ':', ':') || !fixed_digits(&p, end, 2, &minute) ||
-	    !take_byte(&p, end, ':', ':') || !fixed_digits(&p, end, 2, &second))
+	if (end - p < 19 || !fixed_date(p, d))
 		return bad;
+	p += 19;
 	int64_t fraction = 0, offset;
 	if (p < end && *p == '.') {
 		const char *first = ++p;
-		for (int64_t place = 100000000; p < end && is_digit(*p); p++, place /= 10)
-			fraction += (*p - '0') * place;
+		p = scan_fraction(p, end, &fraction);
 		if (p == first)
 			return bad;
 	}
 	if (!scan_offset(p, end, &offset))
 		return bad;
-	if (!date_exists(year, month, day) || hour > 23 || minute > 59 || second > 59)
+	if (!date_exists(d[0], d[1], d[2]) || d[3] > 23 || d[4] > 59 || d[5] > 59)
 		return "is no date and time that exists (1970 to 2200)";
-	int64_t seconds = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - offset;
+	int64_t seconds = days_from_civil(d[0], d[1], d[2]) * 86400 + d[3] * 3600 + d[4] * 60 + d[5] - offset;
 	*ns = seconds * 1000000000 + fraction;
-	return NULL;
+	return *ns < 0 ? "is before 1970" : NULL;
 }
 
 static bool json_fail(struct json *j, const char *why)

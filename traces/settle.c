@@ -141,12 +141,15 @@ static void make_relative(struct trace_reader *r, const int32_t *n_parents)
 	struct workload *w = r->w;
 	int64_t first = INT64_MAX;
 	for (int64_t i = 0; i < w->n; i++)
-		if (!(n_parents && n_parents[i]) && w->specs[i].arrival_ns < first)
+		if (!(n_parents && n_parents[i]) && w->specs[i].arrival_ns < first) {
 			first = w->specs[i].arrival_ns;
+			if (!r->report->unsorted)
+				break;
+		}
 	if (first == INT64_MAX)
 		return;
 	r->report->first_ns = first;
-	for (int64_t i = 0; i < w->n; i++)
+	for (int64_t i = 0; first && i < w->n; i++)
 		if (!(n_parents && n_parents[i]))
 			w->specs[i].arrival_ns -= first;
 }
@@ -349,8 +352,9 @@ static int settle_list(struct trace_reader *r, struct err *e)
 {
 	if (!r->report->has_arrivals)
 		return ERR_NONE;
+	int code = workload_sort(r->w, &r->report->unsorted, e);
 	make_relative(r, NULL);
-	return workload_sort(r->w, &r->report->unsorted, e);
+	return code;
 }
 
 int trace_settle(struct trace_reader *r, bool *dead, struct err *e)
