@@ -97,7 +97,9 @@ static enum plan_status schedule_decode(struct engine *g, struct slot *s)
 	engine_step(g)->cohort_rows++;
 	engine_event(g, EVENT_DECODE, g->now_ns, s->req, slot_computed(g, s) + s->pad + 1, 0);
 	if (!g->flat)
-		return PLAN_OK;
+		return g->cfg.prefix_caching && memory_remember(g, s, slot_computed(g, s) + 1, engine_step(g))
+			       ? PLAN_BAD
+			       : PLAN_OK;
 	/* Without ticks the member moves on by itself: same sums, one row at a time. */
 	struct cohort *c = &g->cohort;
 	int32_t window = g->cfg.window, next_ctx = s->computed + s->pad + 1;
@@ -206,7 +208,8 @@ static enum plan_status admit_fits(struct engine *g, int32_t req, const struct a
 	g->hit.blocked_whole = o->whole_must_fit;
 	g->hit.blocked_tokens = *tokens;
 	g->hit.blocked_reserve = o->reserve;
-	g->hit.blocked_need = need;
+	/* A piece may need less once the cache has dropped unreferenced hits: only what is new is sure. */
+	g->hit.blocked_need = o->whole_must_fit ? need : *fresh;
 	return PLAN_NO_SPACE;
 }
 
@@ -385,6 +388,8 @@ enum plan_status plan_decodes(struct plan *p)
 			return PLAN_BAD;
 	}
 	st->uniform = true;
+	if (g->cfg.prefix_caching && cohort_remember(g, st))
+		return PLAN_BAD;
 	if (g->budget != INT64_MAX)
 		g->budget -= g->cohort.list.n;
 	return PLAN_OK;
@@ -416,6 +421,15 @@ void slot_drop(struct engine *g, struct slot *s)
 	slot_give(g, (int32_t)(s - g->slots));
 }
 
+/* Pages it would have filled in this step are not going to be written. */
+static void forget_unwritten(struct engine *g, const struct slot *s)
+{
+	if (!g->cfg.prefix_caching || g->cfg.hit_visible != HIT_VISIBLE_ALLOC)
+		return;
+	for (int32_t i = slot_computed(g, s) / g->cfg.block_size; i < s->known_pages; i++)
+		kv_disown(&g->pool, s->blocks[i]);
+}
+
 /* Takes back what this step had scheduled for it. */
 static void refund(struct engine *g, struct slot *s)
 {
@@ -423,6 +437,7 @@ static void refund(struct engine *g, struct slot *s)
 	if (s->sched_step != g->begun) {
 		if (s->part == PART_COHORT && st->uniform && g->budget != INT64_MAX)
 			g->budget++;
+		forget_unwritten(g, s);
 		return;
 	}
 	struct row *r = &st->rows[s->sched_row];
@@ -445,12 +460,7 @@ static void refund(struct engine *g, struct slot *s)
 			g->hold.resident -= r->tokens;
 		}
 	}
-	/* Pages it would have filled in this step are not going to be written. */
-	if (g->cfg.prefix_caching && g->cfg.hit_visible == HIT_VISIBLE_ALLOC) {
-		int32_t written = slot_computed(g, s) / g->cfg.block_size;
-		for (int32_t i = written; i < s->known_pages; i++)
-			kv_disown(&g->pool, s->blocks[i]);
-	}
+	forget_unwritten(g, s);
 }
 
 static int remember_preempted(struct engine *g, const struct slot *s)

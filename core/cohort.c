@@ -82,7 +82,9 @@ int32_t cohort_take_blocks(struct engine *g)
 		struct slot *s = &g->slots[i];
 		if (!lacks_block(g, s))
 			continue;
-		if (memory_append(g, s, 1))
+		if (!g->pool.ref && s->n_blocks < s->cap_blocks)
+			s->blocks[s->n_blocks++] = kv_alloc_plain(&g->pool);
+		else if (memory_append(g, s, 1))
 			return -1;
 		n++;
 	}
@@ -175,8 +177,8 @@ void cohort_skipped(struct engine *g, struct slot *s)
 
 /* --- ticking ---------------------------------------------------------------------------------------------------- */
 
-/* Pages that the tokens of this tick fill: the members for whom the next tick is due for a new block. */
-static int remember_pages(struct engine *g, struct step *st)
+/* The members for whom the next tick is due for a new block. */
+int cohort_remember(struct engine *g, struct step *st)
 {
 	const struct slot_list *b = &g->cohort.wheel[bucket_in(g, 1)];
 	for (int32_t i = b->head; i >= 0; i = g->slots[i].bucket_next) {
@@ -208,7 +210,7 @@ void cohort_add_ticks(struct engine *g, int64_t ticks)
 
 int cohort_advance(struct engine *g, struct step *st)
 {
-	if (st && g->cfg.prefix_caching && remember_pages(g, st))
+	if (st && g->cfg.prefix_caching && cohort_remember(g, st))
 		return ERR_MEMORY;
 	cohort_turn(g);
 	cohort_add_ticks(g, 1);

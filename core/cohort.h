@@ -49,6 +49,9 @@ void cohort_leave(struct engine *g, struct slot *s);
 int32_t cohort_demand(const struct engine *g);
 /* Gives each of them its block, in admission order; how many it gave, or -1 (out of memory, in g->fault). */
 int32_t cohort_take_blocks(struct engine *g);
+/* Notes the pages that the tokens of the coming tick fill: when the members are scheduled, so that they come in the
+ * order in which an exact walk would note them. */
+int cohort_remember(struct engine *g, struct step *st);
 /* One tick: sums move on; pages that are full now are remembered (st NULL: they have been). */
 int cohort_advance(struct engine *g, struct step *st);
 /* The two halves of it, for runs of uniform steps: the wheel turns at each, the sums may follow for all of them. */

@@ -126,10 +126,11 @@ static void start_batch(const struct naive *n, struct plan *p)
 static void plan(void *self, struct plan *p)
 {
 	const struct naive *n = self;
-	if (view_running(p) > view_held(p)) {
+	if (view_running(p) > view_held(p))
 		run_batch(p);
+	/* When all that still decoded gave way to rows that are held, the batch is over as well. */
+	if (view_running(p) > view_held(p))
 		return;
-	}
 	plan_release_held(p);
 	int32_t first = view_waiting_first(p);
 	if (first < 0)
