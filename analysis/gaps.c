@@ -170,6 +170,22 @@ void gaps_add(void *ctx, int64_t gap_ns, int64_t count)
 	g->pairs[g->n++] = (struct gap_pair){gap_ns, count};
 }
 
+void gaps_add_run(struct gaps *g, int64_t start_ns, const int64_t *end_ns, int64_t steps, int64_t count)
+{
+	/* Where there is room for all of them, nothing else has to be asked for each. */
+	bool room = g->n + steps <= g->cap;
+	for (int64_t i = 0; i < steps; i++) {
+		int64_t gap_ns = end_ns[i] - start_ns;
+		start_ns = end_ns[i];
+		if (!room)
+			gaps_add(g, gap_ns, count);
+		else if (g->n > g->merged && g->pairs[g->n - 1].gap_ns == gap_ns)
+			g->pairs[g->n - 1].count += count;
+		else
+			g->pairs[g->n++] = (struct gap_pair){gap_ns, count};
+	}
+}
+
 int gaps_finish(struct gaps *g, struct err *e)
 {
 	if (g->out_of_memory || (g->buckets && fold(g)))

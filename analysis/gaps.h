@@ -36,6 +36,8 @@ void gaps_free(struct gaps *g);
 
 /* recorder.gap has this shape; ctx is the struct gaps. A few nanoseconds. */
 void gaps_add(void *ctx, int64_t gap_ns, int64_t count);
+/* `count` gaps for each of a run of steps: end_ns[0] - start_ns, end_ns[1] - end_ns[0], ... */
+void gaps_add_run(struct gaps *g, int64_t start_ns, const int64_t *end_ns, int64_t steps, int64_t count);
 
 /* Call once after the run, before the functions below. ERR_MEMORY when a pair had to be dropped. */
 int gaps_finish(struct gaps *g, struct err *e);

@@ -25,6 +25,16 @@ void step_tally_add(struct step_tally *t, int64_t end_ns, int64_t tokens)
 	t->in_second += tokens;
 }
 
+void step_tally_add_run(struct step_tally *t, const int64_t *end_ns, int64_t steps, int64_t tokens)
+{
+	if (end_ns[steps - 1] < t->second_ends_ns) {
+		t->in_second += tokens * steps;
+		return;
+	}
+	for (int64_t i = 0; i < steps; i++)
+		step_tally_add(t, end_ns[i], tokens);
+}
+
 int64_t step_tally_most(const struct step_tally *t)
 {
 	return t->in_second > t->most_in_second ? t->in_second : t->most_in_second;

@@ -120,6 +120,7 @@ struct step_tally {
 };
 void step_tally_init(struct step_tally *t, int64_t origin_ns);
 void step_tally_add(struct step_tally *t, int64_t end_ns, int64_t tokens); /* in order of end_ns */
+void step_tally_add_run(struct step_tally *t, const int64_t *end_ns, int64_t steps, int64_t tokens); /* each */
 int64_t step_tally_most(const struct step_tally *t);
 
 /* Everything metrics_compute reads. */

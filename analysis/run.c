@@ -79,6 +79,13 @@ static void on_step(void *ctx, const struct step_row *row)
 		p->store_steps = false;
 }
 
+static void on_run(void *ctx, int64_t start_ns, const int64_t *end_ns, int64_t steps, int64_t count)
+{
+	struct parts *p = ctx;
+	gaps_add_run(&p->gaps, start_ns, end_ns, steps, count);
+	step_tally_add_run(&p->tally, end_ns, steps, count);
+}
+
 static void on_token(void *ctx, int32_t req, int32_t n, int64_t t_ns)
 {
 	struct run_result *r = ((struct parts *)ctx)->result;
@@ -227,8 +234,11 @@ static int open_backend(struct parts *p, struct err *e)
 static int open_engine(struct parts *p, struct err *e)
 {
 	const struct run_settings *s = p->settings;
-	const struct recorder rec = {
-		.ctx = p, .step = on_step, .gap = on_gap, .token = s->save_detailed ? on_token : NULL};
+	const struct recorder rec = {.ctx = p,
+				     .step = on_step,
+				     .gap = on_gap,
+				     .run = p->io->store && s->record == RECORD_STEPS ? NULL : on_run,
+				     .token = s->save_detailed ? on_token : NULL};
 	struct run_result *r = p->result;
 	int rc = source_create(&p->source, p->workload, p->config.max_concurrency, e);
 	if (rc == ERR_NONE)

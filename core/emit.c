@@ -298,8 +298,8 @@ static int repeat_quietly(struct engine *g, struct step *st, const struct step_r
 		g->usage.reserved += (__int128)st->mem.reserved * dt - (__int128)n * weighted;
 		g->usage.external += (__int128)st->mem.external * dt;
 	}
-	if (g->rec.gap_run)
-		g->rec.gap_run(g->rec.ctx, start_ns, res->end_ns + 1, more, n);
+	if (g->rec.run)
+		g->rec.run(g->rec.ctx, start_ns, res->end_ns + 1, more, n);
 	else
 		for (int64_t i = 1; i <= more; i++)
 			tell_gap(g, res->end_ns[i] - res->end_ns[i - 1], n);
@@ -334,7 +334,7 @@ static void emit_one(struct engine *g, struct step *st, const struct step_result
 
 int emit_step(struct engine *g, struct step *st, const struct step_result *res, struct err *e)
 {
-	bool quiet = !g->rec.step && !g->cfg.prefix_caching;
+	bool quiet = (g->rec.run || !g->rec.step) && !g->cfg.prefix_caching;
 	emit_one(g, st, res, res->start_ns, res->end_ns[0]);
 	for (int64_t i = 1; i < res->steps && !quiet; i++) {
 		if (repeat_uniform(g, st))

@@ -159,10 +159,8 @@ static void ring_take(struct kv_pool *p, int32_t n, int32_t *ids)
 {
 	int64_t at = p->head & p->ring_mask, upto_end = p->ring_mask + 1 - at;
 	int64_t first = n < upto_end ? n : upto_end;
-	for (int64_t i = 0; i < first; i++)
-		ids[i] = p->ring[at + i];
-	for (int64_t i = first; i < n; i++)
-		ids[i] = p->ring[i - first];
+	memcpy(ids, p->ring + at, (size_t)first * sizeof *ids);
+	memcpy(ids + first, p->ring, (size_t)(n - first) * sizeof *ids);
 	p->head += n;
 }
 

@@ -49,6 +49,13 @@ void kv_pool_free(struct kv_pool *p);
  * forgotten. */
 void kv_alloc(struct kv_pool *p, int32_t n, int32_t *ids);
 
+/* The same for one block where nothing is cached (ref == NULL); decoding asks for them one by one. */
+static inline int32_t kv_alloc_plain(struct kv_pool *p)
+{
+	p->n_free--;
+	return p->ring[p->head++ & p->ring_mask];
+}
+
 /* Drops one reference from each; those that fall to none join the free list, the last one first, and keep their
  * content. */
 void kv_release(struct kv_pool *p, const int32_t *ids, int32_t n);

@@ -56,9 +56,10 @@ struct recorder {
 	void (*step)(void *ctx, const struct step_row *row);
 	/* `count` gaps of gap_ns between consecutive tokens of one request each. */
 	void (*gap)(void *ctx, int64_t gap_ns, int64_t count);
-	/* The same for a run of uniform steps: `count` gaps each of end_ns[0] - start_ns, end_ns[1] - end_ns[0], ... May be
-	 * NULL: then gap is called for each. */
-	void (*gap_run)(void *ctx, int64_t start_ns, const int64_t *end_ns, int64_t steps, int64_t count);
+	/* A run of uniform steps, in each of which the same `count` requests had a token and nothing else happened: the first
+	 * began at start_ns, they ended at end_ns[0 .. steps). When it is given, neither `step` nor `gap` is called for
+	 * them: for recorders that need no more than their ends. */
+	void (*run)(void *ctx, int64_t start_ns, const int64_t *end_ns, int64_t steps, int64_t count);
 	/* Request `req` has just produced a token at t_ns, its n-th (from 0). Asked for only with --save-detailed and by
 	 * tests: with it every step is walked. */
 	void (*token)(void *ctx, int32_t req, int32_t n, int64_t t_ns);
