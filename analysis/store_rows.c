@@ -53,8 +53,8 @@ static const struct {
 	enum group group;
 } request_columns[] = {
 	{"id", ALWAYS},
-	{"state", ALWAYS},
-	{"why", ALWAYS},
+	{"state", FAILED},
+	{"why", FAILED},
 	{"source_row", ALWAYS},
 	{"name", NAMED},
 	{"session", SESSIONS},

@@ -4,6 +4,8 @@
 
 #include "analysis/store_internal.h"
 
+_Static_assert(REQUEST_FINISHED == 4, "the default of requests.state");
+
 #define APPLICATION_ID 0x4c4f434b /* "LOCK" */
 
 /* migrations[v] takes a database from version v to v + 1. Never edit one that has been released; add another. */
@@ -60,8 +62,8 @@ static const char *const migrations[] = {
 
 	"CREATE TABLE requests ("
 	" id INTEGER PRIMARY KEY," /* run_id * 2^32 + request */
-	" state INTEGER NOT NULL,"
-	" why INTEGER NOT NULL,"
+	" state INTEGER NOT NULL DEFAULT 4," /* finished */
+	" why INTEGER NOT NULL DEFAULT 0,"
 	" source_row INTEGER,"
 	" name TEXT,"
 	" session INTEGER,"
