@@ -178,6 +178,38 @@ static void a_long_run_is_folded_within_the_stated_precision(void)
 	gaps_free(&exact);
 }
 
+/* A run of steps is the same as its steps one by one, whether there is room for all of them or not. */
+static void a_run_of_steps_equals_its_steps(void)
+{
+	struct rng r;
+	struct gaps one, run;
+	struct err e = {0};
+	int64_t ends[100], start = 0;
+	rng_init(&r, 9, 0);
+	gaps_init(&one);
+	gaps_init(&run);
+	one.limit = run.limit = 512;
+	for (int i = 0; i < 300; i++) {
+		int64_t steps = 1 + (int64_t)rng_below(&r, 100), t = start;
+		for (int64_t k = 0; k < steps; k++) {
+			int64_t gap = 50 + (int64_t)rng_below(&r, 100);
+			ends[k] = t += gap;
+			gaps_add(&one, gap, i + 1);
+		}
+		gaps_add_run(&run, start, ends, steps, i + 1);
+		start = t;
+	}
+	CHECK_INT(gaps_finish(&one, &e), ERR_NONE);
+	CHECK_INT(gaps_finish(&run, &e), ERR_NONE);
+	CHECK_INT(run.count, one.count);
+	CU_ASSERT_TRUE(run.sum_ns == one.sum_ns && run.sum_sq == one.sum_sq);
+	CU_ASSERT_TRUE(gaps_exact(&one) && gaps_exact(&run));
+	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+		CHECK_NEAR(gaps_percentile_ns(&run, asked[i]), gaps_percentile_ns(&one, asked[i]), 0);
+	gaps_free(&one);
+	gaps_free(&run);
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
@@ -187,6 +219,7 @@ int main(void)
 		{"none_is_undefined_not_zero", none_is_undefined_not_zero},
 		{"one_gap_is_every_percentile", one_gap_is_every_percentile},
 		{"repeated_lengths_are_merged_and_stay_exact", repeated_lengths_are_merged_and_stay_exact},
+		{"a_run_of_steps_equals_its_steps", a_run_of_steps_equals_its_steps},
 		{"a_long_run_is_folded_within_the_stated_precision", a_long_run_is_folded_within_the_stated_precision},
 	};
 	return SUITE_RUN("analysis_gaps", tests);

@@ -332,6 +332,20 @@ static void seconds_count_from_the_first_arrival(void)
 	CHECK_INT(step_tally_most(&t), 2);
 }
 
+static void a_run_of_steps_counts_as_its_steps(void)
+{
+	static const int64_t ends[] = {100 * MS, 900 * MS, 1000 * MS, 1100 * MS, 1200 * MS, 2500 * MS};
+	struct step_tally one, run;
+	step_tally_init(&one, 0);
+	step_tally_init(&run, 0);
+	for (int i = 0; i < 6; i++)
+		step_tally_add(&one, ends[i], 7);
+	step_tally_add_run(&run, ends, 2, 7);
+	step_tally_add_run(&run, ends + 2, 4, 7);
+	CHECK_INT(step_tally_most(&one), 21);
+	CHECK_INT(step_tally_most(&run), 21);
+}
+
 static void ratios_of_memory_and_prefixes(void)
 {
 	struct bench b;
@@ -510,6 +524,7 @@ int main(void)
 		{"steady_part_leaves_out_the_first_and_last_tenth", steady_part_leaves_out_the_first_and_last_tenth},
 		{"peaks_are_counted_by_the_second", peaks_are_counted_by_the_second},
 		{"seconds_count_from_the_first_arrival", seconds_count_from_the_first_arrival},
+		{"a_run_of_steps_counts_as_its_steps", a_run_of_steps_counts_as_its_steps},
 		{"ratios_of_memory_and_prefixes", ratios_of_memory_and_prefixes},
 		{"ideal_hits_come_from_the_traces_hashes", ideal_hits_come_from_the_traces_hashes},
 		{"percentiles_equal_those_of_the_sorted_list", percentiles_equal_those_of_the_sorted_list},

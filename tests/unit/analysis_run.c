@@ -34,7 +34,9 @@ static void the_same_input_gives_the_same_bytes(void)
 		struct store *store;
 		unlink(temp_path("same.db"));
 		CHECK_INT(store_open(&store, temp_path("same.db"), false, &e), ERR_NONE);
+		s.record = RECORD_STEPS;
 		must_run(&s, &w, store, &b);
+		s.record = RECORD_REQUESTS;
 		s.save_detailed = true;
 		must_run(&s, &w, NULL, &c);
 		store_close(store);
