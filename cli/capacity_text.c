@@ -14,7 +14,7 @@ static const char *grouped(int64_t x, char buf[32])
 	int n = snprintf(digits, sizeof digits, "%" PRId64, x), at = 0;
 	for (int i = 0; i < n; i++) {
 		buf[at++] = digits[i];
-		if (digits[i] != '-' && i < n - 1 && (n - 1 - i) % 3 == 0)
+		if (i < n - 1 && (n - 1 - i) % 3 == 0 && digits[i] != '-')
 			buf[at++] = ',';
 	}
 	buf[at] = '\0';

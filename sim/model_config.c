@@ -43,29 +43,30 @@ enum {
 };
 #define MAX_PARAMS INT64_C(1000000000000000)
 
-static int find_architecture(const struct json_reader *r, const struct architecture **out)
+/* NULL: an error has been set. */
+static const struct architecture *find_architecture(const struct json_reader *r)
 {
 	const json_t *list = json_read_present(r, "architectures");
 	const char *name = json_string_value(json_array_get(list, 0));
 	const char *type = json_string_value(json_object_get(r->object, "model_type"));
-	if (!name && !type)
-		return err_set(r->e, ERR_INPUT,
-			       "%s: neither architectures (a list of strings) nor model_type says what this is",
-			       r->where);
+	if (!name && !type) {
+		err_set(r->e, ERR_INPUT,
+			"%s: neither architectures (a list of strings) nor model_type says what this is", r->where);
+		return NULL;
+	}
 	char known[300] = "";
 	for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
 		const struct architecture *a = &architectures[i];
 		if (name ? !strcmp(name, a->name) : !strcmp(type, a->model_type)) {
-			*out = a;
-			return ERR_NONE;
+			return a;
 		}
 		size_t n = strlen(known);
 		if (!strstr(known, a->name))
 			snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", a->name);
 	}
-	return err_set(r->e, ERR_INPUT,
-		       "%s: architecture %.100s is not known here, and its shapes are not guessed. Known: %s", r->where,
-		       name ? name : type, known);
+	err_set(r->e, ERR_INPUT, "%s: architecture %.100s is not known here, and its shapes are not guessed. Known: %s",
+		r->where, name ? name : type, known);
+	return NULL;
 }
 
 static void read_attention(struct model *m, const struct json_reader *r, enum family f)
@@ -270,7 +271,8 @@ int model_parse(struct model *out, const char *text, const char *where, struct e
 		return r.e->code;
 	r.object = root;
 	snprintf(m.name, sizeof m.name, "%s", where);
-	if (find_architecture(&r, &a))
+	a = find_architecture(&r);
+	if (!a)
 		goto out;
 	read_shapes(&m, &r, a);
 	if (r.e->code)
