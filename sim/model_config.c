@@ -57,9 +57,8 @@ static const struct architecture *find_architecture(const struct json_reader *r)
 	char known[300] = "";
 	for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
 		const struct architecture *a = &architectures[i];
-		if (name ? !strcmp(name, a->name) : !strcmp(type, a->model_type)) {
+		if (name ? !strcmp(name, a->name) : !strcmp(type, a->model_type))
 			return a;
-		}
 		size_t n = strlen(known);
 		if (!strstr(known, a->name))
 			snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", a->name);
