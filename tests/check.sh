@@ -40,6 +40,7 @@ build() {
 # The programs of a kind in a build: programs DIR KIND.
 programs() {
 	local kind=$2 t
+	[ "$kind" = fuzz ] && [ ! -e tests/fuzz/main.c ] && return
 	for t in tests/"$kind"/*.c; do
 		[ -e "$t" ] || continue
 		t=$(basename "$t" .c)
