@@ -57,12 +57,27 @@ static int add_words(struct text *t, struct rng *r, int64_t n, struct err *e)
 	return ERR_NONE;
 }
 
-/* Shortens the text letter by letter until it is worth no more than `tokens`; false: it is not worth just that. */
+static bool is_worth(const struct text *t, int64_t tokens)
+{
+	return trace_estimate_tokens(t->s, (size_t)t->len) == tokens;
+}
+
+/* Shortens the text letter by letter until it is worth no more than `tokens`; where the last step was a little too
+ * large, a mark or a figure makes up for it. False: it is not worth just that. add_words left room for a word. */
 static bool trim(struct text *t, int64_t tokens)
 {
+	static const char *const ends[] = {"", ".", " 1", "!", "?!"};
 	while (t->len > 1 && trace_estimate_tokens(t->s, (size_t)t->len) > tokens)
 		t->s[--t->len] = '\0';
-	return trace_estimate_tokens(t->s, (size_t)t->len) == tokens;
+	int64_t at = t->len;
+	for (size_t i = 0; i < sizeof ends / sizeof ends[0] && at + 2 < t->cap; i++) {
+		t->len = at + snprintf(t->s + at, 3, "%s", ends[i]);
+		if (is_worth(t, tokens))
+			return true;
+	}
+	t->len = at;
+	t->s[at] = '\0';
+	return is_worth(t, tokens);
 }
 
 /* A text the estimate finds `tokens` in. *exact: it does. */
