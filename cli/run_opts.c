@@ -159,6 +159,11 @@ static void label_policy(char *label, size_t size, const struct arms *a, const s
 
 static int check_hardware(const struct run_settings *s, struct err *e)
 {
+	if (s->tensor_parallel != 1)
+		return err_set(
+			e, ERR_INPUT,
+			"--tensor-parallel-size %d: models split over several devices are not simulated yet, only 1 is",
+			s->tensor_parallel);
 	bool modelled = !s->cost || strncmp(s->cost, "roofline", 8) == 0;
 	if (!modelled || (s->model && s->device))
 		return ERR_NONE;

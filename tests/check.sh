@@ -27,7 +27,7 @@ one() {
 		echo "1 0 0" >>"$totals"
 	else
 		echo "  $what: FAILED"
-		tail -n 60 "$log" | sed 's/^/    | /'
+		grep -vE '^  (CC|LINK) ' "$log" | tail -n 60 | sed 's/^/    | /'
 		echo "0 1 0" >>"$totals"
 	fi
 	rm -f "$log"
@@ -53,6 +53,8 @@ run() {
 	[ $# -eq 0 ] || tests/run.sh "$@"
 }
 
+# In braces, so that the script may be edited while it runs.
+{
 stage "build: ${CC:-gcc}, and clang for its warnings"
 one "builds without a warning" build tests
 one "builds with clang without a warning" build CC=clang CFLAGS='-O1' all
@@ -99,3 +101,5 @@ awk '{p += $1; f += $2; s += $3} END {
 	printf "%d passed, %d failed, %d skipped\n", p, f, s
 	exit f > 0
 }' "$totals"
+exit
+}

@@ -31,7 +31,7 @@ ratio() { awk -v a="$1" -v b="$2" -v d="${3:-2}" 'BEGIN {printf "%.*f", d, a / b
 median() { sort -n | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
 generate() {
 	"$lockstep" trace generate --num-prompts "$1" --request-rate 5.5 --input-len 'lognormal:900,0.9,max=14000' \
-		--output-len 'lognormal:150,0.8,max=1000' --output "$2" >/dev/null
+		--output-len 'lognormal:150,0.8,max=1000' --quiet "$2"
 }
 
 trace=$shared/traces/AzureLLMInferenceTrace_conv.csv

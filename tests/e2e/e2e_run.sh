@@ -76,6 +76,13 @@ expect "little memory preempts" holds "$out" '.preemptions > 0 and .completed ==
 run replay "${served[@]}" "${made[@]}" --no-db --max-tokens-mode oracle --policy continuous
 expect "oracle is said" has "$out" "ORACLE"
 
+# A terminal gets a bar that goes away, and nobody else.
+script -qec "$LOCKSTEP replay ${served[*]} --dataset-name random --num-prompts 300000 --request-rate 20 --no-db --check" \
+	"$tmp/tty" >/dev/null </dev/null
+out=$(tr '\r' '\n' <"$tmp/tty")
+expect "a terminal gets a progress bar" grep -qE 'chunked \[#*\.*\] +[0-9]+%  [0-9]+/300000 ' <<<"$out"
+expect "with the time left" grep -qE '[0-9]+ s left' <<<"$out"
+
 # What was typed wrong.
 expect "no trace" refused "" replay "${served[@]}" --no-db
 expect "no model" refused "--model" replay "${made[@]}" --no-db
