@@ -210,14 +210,15 @@ static int start_gzip(struct input *in, struct err *e)
 /* The first bytes say whether it is compressed; a byte order mark may stand before the text. */
 static int start(struct input *in, struct err *e)
 {
-	while (in->end < 2 && !in->eof)
-		if (fill(in, e))
-			return ERR_IO;
-	if (in->end >= 2 && !memcmp(in->buf, "\x1f\x8b", 2) && start_gzip(in, e))
-		return ERR_MEMORY;
-	while (in->end < 3 && !in->eof)
-		if (fill(in, e))
-			return ERR_IO;
+	int code = ERR_NONE;
+	while (!code && in->end < 2 && !in->eof)
+		code = fill(in, e);
+	if (!code && in->end >= 2 && !memcmp(in->buf, "\x1f\x8b", 2))
+		code = start_gzip(in, e);
+	while (!code && in->end < 3 && !in->eof)
+		code = fill(in, e);
+	if (code)
+		return code;
 	if (in->end >= 3 && !memcmp(in->buf, "\xef\xbb\xbf", 3))
 		in->begin = 3;
 	return ERR_NONE;

@@ -73,6 +73,8 @@ int trace_bad(struct trace_reader *r, int64_t line, const char *field, const cha
 	      struct err *e)
 {
 	char value[64];
+	if (!n)
+		text = NULL;
 	if (text)
 		shown(text, n, value);
 	return err_set(e, ERR_INPUT, "%s:%lld: %s%s%s%s%s%s (use --on-bad-row skip to leave such rows out)",

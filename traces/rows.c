@@ -46,7 +46,7 @@ int row_lengths(struct trace_reader *r, const char *field, int64_t prompt, int64
 {
 	int64_t line = input_line_number(r->in);
 	if (prompt < 1)
-		return trace_bad(r, line, field, NULL, 0, "is 0, but a request has at least one input token", e);
+		return trace_bad(r, line, field, NULL, 0, "makes a prompt of 0 tokens; a request has at least one", e);
 	if (prompt + output > TRACE_MAX_TOKENS)
 		return trace_bad(r, line, field, NULL, 0, "with the output is more than 2^30 tokens", e);
 	*s = (struct spec){.prompt_tokens = (int32_t)prompt,
