@@ -96,13 +96,15 @@ static void dependencies_survive(void)
 
 static void an_unsorted_file_and_its_sorted_copy_are_the_same_workload(void)
 {
-	const char *text = "{\"id\":\"x\",\"arrival_s\":9,\"input_tokens\":5,\"output_tokens\":5,\"session\":\"late\","
-			   "\"class\":\"silver\"}\n"
-			   "{\"id\":\"y\",\"input_tokens\":6,\"output_tokens\":5,\"session\":\"late\",\"after\":[\"z\",\"x\"]}\n"
-			   "{\"id\":\"w\",\"input_tokens\":7,\"output_tokens\":5,\"after\":[\"z\"],\"class\":\"gold\",\"delay_s\":3}\n"
-			   "{\"id\":\"v\",\"input_tokens\":7,\"output_tokens\":5,\"after\":[\"z\"],\"class\":\"iron\"}\n"
-			   "{\"id\":\"z\",\"arrival_s\":2,\"input_tokens\":8,\"output_tokens\":5,\"session\":\"early\","
-			   "\"class\":\"gold\"}\n";
+	const char *text =
+		"{\"id\":\"x\",\"arrival_s\":9,\"input_tokens\":5,\"output_tokens\":5,\"session\":\"late\","
+		"\"class\":\"silver\"}\n"
+		"{\"id\":\"y\",\"input_tokens\":6,\"output_tokens\":5,\"session\":\"late\",\"after\":[\"z\",\"x\"]}\n"
+		"{\"id\":\"w\",\"input_tokens\":7,\"output_tokens\":5,\"after\":[\"z\"],\"class\":\"gold\",\"delay_s\":"
+		"3}\n"
+		"{\"id\":\"v\",\"input_tokens\":7,\"output_tokens\":5,\"after\":[\"z\"],\"class\":\"iron\"}\n"
+		"{\"id\":\"z\",\"arrival_s\":2,\"input_tokens\":8,\"output_tokens\":5,\"session\":\"early\","
+		"\"class\":\"gold\"}\n";
 	struct workload w = parsed(text, strlen(text), TRACE_LOCKSTEP);
 	round_trip(&w);
 	workload_free(&w);
