@@ -22,6 +22,7 @@ enum {
 	PRIORITY,
 	CLASS,
 	MAX_TOKENS,
+	ESTIMATED,
 	N_FIELDS
 };
 enum { USUAL_BLOCK = 512 };
@@ -42,6 +43,7 @@ static const struct row_field fields[N_FIELDS] = {
 	[PRIORITY] = {"priority", ROW_INT32, false},
 	[CLASS] = {"class", ROW_NAME, false},
 	[MAX_TOKENS] = {"max_tokens", ROW_TOKENS, false},
+	[ESTIMATED] = {"estimated", ROW_SEEN, false},
 };
 
 /* "request child waits for the one of this id", which may come later in the file. */
@@ -218,6 +220,7 @@ static int accept(struct trace_reader *r, const struct row_cell *c, struct err *
 	s.priority = c[PRIORITY].seen ? (int32_t)c[PRIORITY].i : 0;
 	s.max_tokens = c[MAX_TOKENS].seen ? (int32_t)c[MAX_TOKENS].i : 0;
 	code = add(r, c, &s, id, previous, e);
+	r->w->lengths_estimated |= c[ESTIMATED].seen;
 	if (!code && last)
 		*last = (int32_t)r->w->n - 1;
 	return code;

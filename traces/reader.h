@@ -125,6 +125,7 @@ int trace_load_memory(const char *name, const void *bytes, size_t n, const struc
  *   hash_block     the same in all rows, default 512
  *   output_id      text or number: the generated tokens, as a later `prefix` names them
  *   class          text: the tenant
+ *   estimated      true: the lengths were estimated from text
  *   fork_of        not supported yet: an error
  * The content id of a text: */
 uint64_t trace_text_id(const char *s, size_t n);

@@ -125,6 +125,8 @@ static void native_row(struct writing *x, int64_t i)
 		fputs(",\"class\":", x->f);
 		writer_json_string(x->f, x->w->tenants[s->tenant]);
 	}
+	if (x->w->lengths_estimated)
+		fputs(",\"estimated\":true", x->f);
 	fputs("}\n", x->f);
 }
 

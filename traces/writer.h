@@ -19,6 +19,7 @@
  *   output_id      whole number: the content id of what it generates, for later prompts that hold it
  *   priority       whole; smaller is served first
  *   class          string: tenant
+ *   estimated      true, when lengths were estimated from text
  */
 #ifndef TRACES_WRITER_H
 #define TRACES_WRITER_H

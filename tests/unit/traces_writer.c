@@ -47,6 +47,7 @@ static void round_trip(const struct workload *w)
 	struct workload back = parsed(first.s, first.n, TRACE_LOCKSTEP);
 	CHECK_INT(back.n, w->n);
 	CU_ASSERT_EQUAL(workload_hash(&back), workload_hash(w));
+	CU_ASSERT_EQUAL(back.lengths_estimated, w->lengths_estimated);
 	struct bytes second = written(WRITER_LOCKSTEP, &back);
 	CU_ASSERT(first.n == second.n && !memcmp(first.s, second.s, first.n));
 	free(first.s);
@@ -70,6 +71,7 @@ static void the_native_format_keeps_every_byte(void)
 		    "{\"arrival_s\":0.000000001,\"input_tokens\":1,\"output_tokens\":2,\"max_tokens\":7,\"session\":0,"
 		    "\"priority\":-3,\"class\":\"gold \\\"a\\\"\\\\\\u0001\"}\n"
 		    "{\"id\":\"caf\303\251\",\"arrival_s\":12.5,\"input_tokens\":3,\"output_tokens\":4}\n");
+	native_text("{\"arrival_s\":0,\"input_tokens\":3,\"output_tokens\":4,\"estimated\":true}\n");
 }
 
 static void ids_of_64_bits_survive(void)
