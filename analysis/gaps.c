@@ -226,6 +226,7 @@ double gaps_std_ns(const struct gaps *g)
 static int64_t pairs_at_rank(const struct gaps *g, int64_t rank, int64_t *below_or_equal)
 {
 	int64_t low = g->min_ns, below = 0, counts[SELECT];
+	*below_or_equal = g->count;
 	int bits = 64 - __builtin_clzll((unsigned long long)(g->max_ns - g->min_ns) | 1);
 	while (bits > 0) {
 		int shift = bits > SELECT_BITS ? bits - SELECT_BITS : 0;

@@ -106,7 +106,7 @@ int goodput_parse(struct goodput_slo *g, const char *word, struct err *e)
 	const char *colon = strchr(word, ':');
 	for (size_t i = 0; colon && i < sizeof names / sizeof *names; i++) {
 		if (strlen(names[i].name) != (size_t)(colon - word) ||
-		    strncmp(names[i].name, word, (size_t)(colon - word)))
+		    strncmp(names[i].name, word, (size_t)(colon - word)) != 0)
 			continue;
 		char *end;
 		double ms = strtod(colon + 1, &end);

@@ -71,7 +71,7 @@ static int read_run(sqlite3_stmt *q, struct store_run *r, struct pool *p)
 
 static void point_texts(struct store_list *l, const struct pool *p)
 {
-	for (int64_t i = 0; i < l->n; i++) {
+	for (int64_t i = 0; p->at && i < l->n; i++) {
 		struct store_run *r = &l->runs[i];
 		const char **to[N_TEXTS] = {&r->started,       &r->status, &r->status_text, &r->label, &r->policy,
 					    &r->policy_params, &r->model,  &r->device,      &r->trace};
