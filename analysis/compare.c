@@ -130,6 +130,7 @@ void compare_free(struct compare_table *t)
 #define UNIT 8
 #define CELL 21 /* gap 1, value 11, mark 1, ratio 8 */
 #define HEADING (CELL - 2)
+#define MOST_SHOWN 16 /* runs side by side */
 
 static void spaces(FILE *f, int n)
 {
@@ -150,7 +151,7 @@ static int line_length(const char *name)
 /* Column headings, over as many lines as the longest needs. `shown` are the runs of this block. */
 static void print_headings(const struct compare_table *t, FILE *f, const int32_t *shown, int n)
 {
-	const char *left[16];
+	const char *left[MOST_SHOWN];
 	for (int k = 0; k < n; k++)
 		left[k] = t->names[shown[k]];
 	for (bool more = true; more;) {
@@ -168,19 +169,18 @@ static void print_headings(const struct compare_table *t, FILE *f, const int32_t
 	}
 }
 
-static void print_cell(FILE *f, const struct compare_cell *c, const char *unit, bool bold, bool last)
+/* Value, mark, ratio: CELL columns, escapes not counted. */
+static int put_cell(char *out, size_t size, const struct compare_cell *c, const char *unit, bool bold)
 {
 	char number[TEXT_NUMBER], ratio[TEXT_NUMBER] = "";
 	bool strong = bold && c->best;
-	fprintf(f, " %s%11s%s%c", strong ? "\033[1m" : "", text_value(c->value, unit, number), strong ? "\033[0m" : "",
-		c->best                       ? '*'
-		: c->thin && !isnan(c->value) ? '~'
-					      : ' ');
+	char mark = c->best ? '*' : c->thin && !isnan(c->value) ? '~' : ' ';
 	if (!isnan(c->ratio)) {
 		bool far = c->ratio >= 999.5 || (c->ratio < 0.00995 && c->ratio > 0);
 		snprintf(ratio, sizeof ratio, far ? "%.1gx" : c->ratio >= 99.95 ? "%.0fx" : "%.2fx", c->ratio);
 	}
-	fprintf(f, last ? "%7s" : "%7s ", ratio);
+	return snprintf(out, size, " %s%11s%s%c%7s ", strong ? "\033[1m" : "", text_value(c->value, unit, number),
+			strong ? "\033[0m" : "", mark, ratio);
 }
 
 static void print_block(const struct compare_table *t, FILE *f, const int32_t *shown, int n, bool bold)
@@ -188,11 +188,14 @@ static void print_block(const struct compare_table *t, FILE *f, const int32_t *s
 	print_headings(t, f, shown, n);
 	for (int32_t i = 0; i < t->n_rows; i++) {
 		const struct metric_value *row = &t->rows[i];
-		fprintf(f, "%-*s%-*s", LABEL, row->label, UNIT, text_unit(row->unit));
+		char line[LABEL + UNIT + 40 + MOST_SHOWN * (CELL + 16)];
+		int at = snprintf(line, sizeof line, "%-*s%-*s", LABEL, row->label, UNIT, text_unit(row->unit));
 		for (int k = 0; k < n; k++)
-			print_cell(f, &t->cells[(size_t)i * (size_t)t->n_runs + (size_t)shown[k]], row->unit, bold,
-				   k == n - 1);
-		fputc('\n', f);
+			at += put_cell(line + at, sizeof line - (size_t)at,
+				       &t->cells[(size_t)i * (size_t)t->n_runs + (size_t)shown[k]], row->unit, bold);
+		while (at > 0 && line[at - 1] == ' ')
+			at--;
+		fprintf(f, "%.*s\n", at, line);
 	}
 }
 
@@ -207,11 +210,11 @@ static bool has_mark(const struct compare_table *t, bool thin)
 int compare_print(const struct compare_table *t, FILE *f, int width, bool bold, struct err *e)
 {
 	int fit = ((width > 0 ? width : 100) - LABEL - UNIT) / CELL;
-	fit = fit < 2 ? 2 : fit > 16 ? 16 : fit;
+	fit = fit < 2 ? 2 : fit > MOST_SHOWN ? MOST_SHOWN : fit;
 	if (t->different_input)
 		fputs("These runs did not have the same input: their workload hashes differ.\n", f);
 	for (int32_t next = 0; next < t->n_runs;) {
-		int32_t shown[16] = {0};
+		int32_t shown[MOST_SHOWN] = {0};
 		int n = 0;
 		if (next > 0) {
 			fputc('\n', f);
@@ -227,6 +230,7 @@ int compare_print(const struct compare_table *t, FILE *f, int width, bool bold, 
 		fprintf(f, "%sx = against %s", has_mark(t, false) ? "   " : "", t->names[0]);
 	if (has_mark(t, true))
 		fputs("   ~ from too few samples to be relied on", f);
-	fputc('\n', f);
+	if (t->n_runs > 1 || has_mark(t, true))
+		fputc('\n', f);
 	return ferror(f) ? err_set(e, ERR_IO, "writing the table: %s", strerror(errno)) : ERR_NONE;
 }

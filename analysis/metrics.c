@@ -292,13 +292,14 @@ static void rates(struct metrics *m)
 	m->total_token_throughput = per_second((double)(m->input_tokens + m->output_tokens), m->duration_ns);
 }
 
-static void from_stats(struct metrics *m, const struct engine_stats *s)
+static void from_stats(struct metrics *m, const struct engine_stats *s, bool kv_off)
 {
+	double slots = kv_off ? 0 : s->kv_slot_ns; /* without a KV cache there are no shares of it */
 	m->prefix_hit_ratio = ratio((double)s->prefix_hit_tokens, (double)s->prefix_lookups_tokens);
-	m->kv_used = ratio(s->kv_token_ns, s->kv_slot_ns);
-	m->kv_internal_waste = ratio(s->kv_internal_ns, s->kv_slot_ns);
-	m->kv_reserved_waste = ratio(s->kv_reserved_ns, s->kv_slot_ns);
-	m->kv_external_waste = ratio(s->kv_external_ns, s->kv_slot_ns);
+	m->kv_used = ratio(s->kv_token_ns, slots);
+	m->kv_internal_waste = ratio(s->kv_internal_ns, slots);
+	m->kv_reserved_waste = ratio(s->kv_reserved_ns, slots);
+	m->kv_external_waste = ratio(s->kv_external_ns, slots);
 	m->busy_share = ratio((double)s->busy_ns, (double)(s->end_ns - m->first_arrival_ns));
 	m->host_share = ratio((double)s->host_ns, (double)s->busy_ns);
 	m->mean_step_ns = ratio((double)s->busy_ns, (double)s->steps);
@@ -326,7 +327,7 @@ int metrics_compute(struct metrics *m, const struct metrics_input *in, struct er
 	count(m, in);
 	rates(m);
 	goodput(m, in);
-	from_stats(m, in->stats);
+	from_stats(m, in->stats, in->config->kv_off);
 	for (int l = 0; l < LATENCY_COUNT; l++)
 		if (l != LATENCY_ITL)
 			latency_dist(&m->latency[l], in, (enum latency)l, whole_run, scratch);

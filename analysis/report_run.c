@@ -140,7 +140,8 @@ static void print_work(FILE *f, const struct run_result *r)
 	if (st->preemptions) {
 		fprintf(f, "  preemptions %s", text_count(st->preemptions, buf));
 		fprintf(f, " of %s requests", text_count(m->preempted_requests, buf));
-		fprintf(f, " (one %lld times)", (long long)m->max_preemptions);
+		if (m->max_preemptions > 1)
+			fprintf(f, " (one of them %lld times)", (long long)m->max_preemptions);
 		fprintf(f, ", %s tokens computed again\n", text_count(st->recomputed_tokens, buf));
 	}
 	if (st->pad_tokens)

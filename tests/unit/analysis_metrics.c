@@ -373,6 +373,10 @@ static void ratios_of_memory_and_prefixes(void)
 	CHECK_NEAR(b.m.host_share, 0.1, 1e-12);
 	CHECK_NEAR(b.m.mean_step_ns, 65e6, 1e-6);
 	CHECK_NEAR(b.m.mean_tokens_per_step, 0.9, 1e-12);
+	/* With the cache off its memory has no shares, rather than shares of 0. */
+	b.config.kv_off = true;
+	compute(&b, GOODPUT_NONE);
+	CU_ASSERT_TRUE(isnan(b.m.kv_used) && isnan(b.m.kv_internal_waste));
 	tear_down(&b);
 }
 
