@@ -3,8 +3,8 @@
 # shellcheck source=tests/support/e2e.sh
 . "$(dirname "$0")/../support/e2e.sh"
 # Long enough to be caught in the middle of.
-long=(replay --model llama-3.1-8b --device h100-sxm --dataset-name random --num-prompts 3000000 --request-rate 10
-	--record steps)
+long=(replay --model llama-3.1-8b --device h100-sxm --dataset-name random --num-prompts 200000 --request-rate 10
+	--record steps --check)
 
 # Waits until the database has a run that goes on.
 wait_running() {

@@ -4,12 +4,14 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 LOCKSTEP=${LOCKSTEP:-build/lockstep}
-LOCKSTEP=$(realpath "$LOCKSTEP")
 # shellcheck disable=SC2034 # for those who source this
 shared=${LOCKSTEP_SHARED:-../shared/data}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-e2e-XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 export TMPDIR=$tmp
+# A copy, so that building meanwhile does not disturb.
+cp "$LOCKSTEP" "$tmp/lockstep.copy" || exit 1
+LOCKSTEP=$tmp/lockstep.copy
 passed=0 failed=0 skipped=0
 
 # Runs lockstep: $out, $err, $status.
@@ -43,6 +45,8 @@ has() { [[ $1 == *"$2"* ]]; }
 lines() { [ "$(printf '%s' "$1" | grep -c '')" -eq "$2" ]; }
 # The JSON text $1 makes the jq filter $2 true.
 holds() { jq -e "$2" >/dev/null 2>&1 <<<"$1"; }
+
+file_holds() { jq -e "$2" "$1" >/dev/null; }
 
 # A bad command line or input: exit status 2, one line on stderr that holds the given text, nothing on stdout.
 refused() {
