@@ -113,11 +113,25 @@ void ref_push_gap(struct ref_result *r, int64_t gap_ns)
 	r->gaps[r->n_gaps++] = gap_ns;
 }
 
+void ref_push_table(struct ref_result *r, uint64_t digest)
+{
+	r->tables = grow(r->tables, r->n_tables, &r->cap_tables, sizeof *r->tables);
+	r->tables[r->n_tables++] = digest;
+}
+
+uint64_t ref_digest(uint64_t digest, int32_t req, int32_t index, int32_t block)
+{
+	uint64_t x = digest ^ ((uint64_t)req << 42 ^ (uint64_t)index << 21 ^ (uint64_t)block);
+	x = (x + UINT64_C(0x632be59bd9b4e019)) * UINT64_C(0xd1342543de82ef95);
+	return x ^ x >> 29;
+}
+
 void ref_result_free(struct ref_result *r)
 {
 	free(r->events);
 	free(r->steps);
 	free(r->gaps);
+	free(r->tables);
 	free(r->requests);
 	memset(r, 0, sizeof *r);
 }
@@ -885,6 +899,11 @@ static bool begin(struct ref *f, struct step *st)
 	if (!st->n_items)
 		return false;
 	count_row(f, st);
+	uint64_t digest = 0;
+	for (int32_t i = 0; i < f->w->n; i++)
+		for (int32_t k = 0; k < f->q[i].n_blocks; k++)
+			digest = ref_digest(digest, i, k, f->q[i].blocks[k]);
+	ref_push_table(f->out, digest);
 	f->steps++;
 	return true;
 }

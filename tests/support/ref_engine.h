@@ -40,6 +40,8 @@ struct ref_result {
 	int64_t n_events, cap_events;
 	struct step_row *steps; /* [n_steps] */
 	int64_t n_steps, cap_steps;
+	uint64_t *tables; /* [n_tables] a digest of all block tables as each step was planned */
+	int64_t n_tables, cap_tables;
 	int64_t *gaps; /* [n_gaps] between consecutive tokens, in the order they came */
 	int64_t n_gaps, cap_gaps;
 	struct request *requests; /* [w->n] */
@@ -55,5 +57,8 @@ void ref_result_free(struct ref_result *r);
 void ref_push_event(struct ref_result *r, const struct event *ev);
 void ref_push_step(struct ref_result *r, const struct step_row *row);
 void ref_push_gap(struct ref_result *r, int64_t gap_ns);
+void ref_push_table(struct ref_result *r, uint64_t digest);
+/* One more block of one request's table into a digest that starts at 0; in order of request, then of table. */
+uint64_t ref_digest(uint64_t digest, int32_t req, int32_t index, int32_t block);
 
 #endif
