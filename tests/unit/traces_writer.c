@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/err.h"
+#include "core/rng.h"
 #include "tests/support/suite.h"
 #include "traces/generate.h"
 #include "traces/reader.h"
@@ -143,6 +144,74 @@ static void generated_sessions_survive(void)
 	CHECK_INT(slice_apply(&w, &s, NULL, &e), ERR_NONE);
 	round_trip(&w);
 	workload_free(&w);
+}
+
+/* A random graph with everything a workload can hold: names, classes, sessions, priorities, shared content. */
+static struct workload random_graph(struct rng *r)
+{
+	static const char *const classes[] = {"a", "b b", "\xc3\xa9\"\\"};
+	struct workload w = {0};
+	int32_t parent[400], child[400];
+	int64_t links = 0, n = 1 + (int64_t)rng_below(r, 40);
+	bool segments = rng_below(r, 2);
+	w.hash_block = segments ? 0 : 16;
+	for (int32_t i = 0; i < n; i++) {
+		struct spec s = {.name_at = -1, .session = (int32_t)rng_below(r, 6) - 1, .row = i + 1};
+		char name[32];
+		int32_t parents = i ? (int32_t)rng_below(r, 4) : 0;
+		for (int32_t k = 0; k < parents && links < 400; k++) {
+			int32_t p = (int32_t)rng_below(r, (uint64_t)i);
+			bool twice = false;
+			for (int64_t l = 0; l < links; l++)
+				twice |= child[l] == i && parent[l] == p;
+			if (!twice) {
+				parent[links] = p;
+				child[links++] = i;
+			}
+		}
+		s.arrival_ns = rng_below(r, 3) ? (int64_t)rng_below(r, 1000000000000) : 0;
+		s.output_tokens = (int32_t)rng_below(r, 50);
+		s.max_tokens = rng_below(r, 2) ? (int32_t)rng_below(r, 5000) : 0;
+		s.priority = (int32_t)rng_below(r, 5) - 2;
+		s.output_id = rng_below(r, 2) ? rng_next(r) : 0;
+		s.hash_at = w.n_hash_ids;
+		s.n_hashes = (int32_t)rng_below(r, 6);
+		s.prompt_tokens = 1 + (int32_t)rng_below(r, 20);
+		for (int32_t k = 0; k < s.n_hashes; k++) {
+			int32_t tokens = segments ? 1 + (int32_t)rng_below(r, 30) : 16;
+			uint64_t id = rng_below(r, 3) ? rng_below(r, 4) : rng_next(r);
+			s.prompt_tokens += tokens;
+			CHECK_INT(segments ? workload_add_segment(&w, id, tokens, NULL)
+					   : workload_add_hash(&w, id, NULL),
+				  0);
+		}
+		snprintf(name, sizeof name, "n%d \"q\"", i);
+		if (rng_below(r, 2))
+			workload_add_name(&w, name, (int64_t)strlen(name), &s.name_at, NULL);
+		if (rng_below(r, 2))
+			workload_tenant(&w, classes[rng_below(r, 3)], &s.tenant, NULL);
+		/* the native format makes rows of one session without times or parents follow each other, but these
+		 * have one or the other */
+		workload_add(&w, &s, NULL);
+	}
+	struct err e = {0};
+	if (workload_link(&w, parent, child, links, &e) || subset_sort(&w, &e))
+		CU_FAIL_FATAL(e.text);
+	struct slice all; /* makes the first arrival 0, as a file's is */
+	slice_default(&all);
+	CHECK_INT(slice_apply(&w, &all, NULL, &e), ERR_NONE);
+	return w;
+}
+
+static void random_graphs_survive(void)
+{
+	struct rng r;
+	for (uint64_t seed = 0; seed < 300; seed++) {
+		rng_init(&r, seed, 0);
+		struct workload w = random_graph(&r);
+		round_trip(&w);
+		workload_free(&w);
+	}
 }
 
 static void every_real_trace_survives(void)
@@ -334,6 +403,7 @@ int main(void)
 		{"an_unsorted_file_and_its_sorted_copy_are_the_same_workload",
 		 an_unsorted_file_and_its_sorted_copy_are_the_same_workload},
 		{"generated_sessions_survive", generated_sessions_survive},
+		{"random_graphs_survive", random_graphs_survive},
 		{"every_real_trace_survives", every_real_trace_survives},
 		{"mooncakes_own_file_comes_out_byte_for_byte", mooncakes_own_file_comes_out_byte_for_byte},
 		{"azure_and_vidur_keep_times_and_lengths", azure_and_vidur_keep_times_and_lengths},
