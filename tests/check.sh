@@ -77,7 +77,7 @@ stage "address and undefined-behaviour sanitizers, invariants after every step"
 san=build/variant-debug-address-undefined
 one "builds with ASan and UBSan" build DEBUG=1 SAN=address,undefined CFLAGS='-O1 -g' tests
 mapfile -t list < <(programs $san unit; programs $san golden; programs $san prop; programs $san failmem)
-export LOCKSTEP_TEST_SHORT=1 ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1
+export LOCKSTEP_TEST_SHORT=1 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 run "${list[@]}"
 
 stage "readers under random input, sanitized"
@@ -90,7 +90,7 @@ mapfile -t list < <(programs build/variant-thread unit)
 run "${list[@]}"
 
 stage "valgrind"
-mapfile -t list < <(for t in core_kv_pool core_queue core_source traces_shape analysis_store analysis_metrics; do
+mapfile -t list < <(for t in policies_hand sim_cluster traces_shape traces_writer analysis_run analysis_metrics cli_arms failmem/traces; do
 	[ -x "build/tests/$t" ] && echo "build/tests/$t"
 done)
 TEST_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" run "${list[@]}"
