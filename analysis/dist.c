@@ -34,24 +34,38 @@ static double pick_pivot(const double *v, int64_t n, uint64_t *state)
 	return median_of_3(v[r % (uint64_t)n], v[(r >> 20) % (uint64_t)n], v[(r >> 40) % (uint64_t)n]);
 }
 
-/* v -> [< pivot | == pivot | > pivot]; *lt and *gt are where the last two begin. */
+/* Puts the values below the pivot (or up to it) first; returns how many. Without a branch that could be guessed wrong. */
+static int64_t below(double *v, int64_t n, double pivot)
+{
+	int64_t k = 0;
+	for (int64_t i = 0; i < n; i++) {
+		double x = v[i];
+		v[i] = v[k];
+		v[k] = x;
+		k += x < pivot;
+	}
+	return k;
+}
+
+static int64_t up_to(double *v, int64_t n, double pivot)
+{
+	int64_t k = 0;
+	for (int64_t i = 0; i < n; i++) {
+		double x = v[i];
+		v[i] = v[k];
+		v[k] = x;
+		k += x <= pivot;
+	}
+	return k;
+}
+
+/* v -> [0, *lt) | [*lt, *gt) all equal to the pivot | [*gt, n). The pivot is one of v, so both outer parts are smaller
+ * than v. The middle is empty unless nothing lies below: many equal values would else be looked at again and again. */
 static void partition(double *v, int64_t n, double pivot, int64_t *lt, int64_t *gt)
 {
-	int64_t low = 0, high = n;
-	for (int64_t i = 0; i < high;) {
-		double x = v[i];
-		if (x < pivot) {
-			v[i++] = v[low];
-			v[low++] = x;
-		} else if (x > pivot) {
-			v[i] = v[--high];
-			v[high] = x;
-		} else {
-			i++;
-		}
-	}
-	*lt = low;
-	*gt = high;
+	*lt = *gt = below(v, n, pivot);
+	if (*lt == 0)
+		*gt = up_to(v, n, pivot);
 }
 
 /* Puts each of the sorted ranks (counted from `base`, where v begins) in its place. */

@@ -22,6 +22,7 @@ void gaps_init(struct gaps *g)
 void gaps_free(struct gaps *g)
 {
 	mem_free(g->pairs);
+	mem_free(g->coarse);
 	mem_free(g->buckets);
 	gaps_init(g);
 }
@@ -186,12 +187,37 @@ void gaps_add_run(struct gaps *g, int64_t start_ns, const int64_t *end_ns, int64
 	}
 }
 
+/* Bits of the largest distance from min_ns. */
+static int range_bits(const struct gaps *g)
+{
+	return 64 - __builtin_clzll((unsigned long long)(g->max_ns - g->min_ns) | 1);
+}
+
+/* Counts the pairs within 2^bits of low in SELECT buckets of equal width. */
+static void count_range(const struct gaps *g, int64_t low, int bits, int64_t *counts)
+{
+	int shift = bits > SELECT_BITS ? bits - SELECT_BITS : 0;
+	uint64_t width = UINT64_C(1) << bits;
+	memset(counts, 0, SELECT * sizeof *counts);
+	for (int64_t i = 0; i < g->n; i++) {
+		uint64_t off = (uint64_t)(g->pairs[i].gap_ns - low);
+		if (off < width)
+			counts[off >> shift] += g->pairs[i].count;
+	}
+}
+
 int gaps_finish(struct gaps *g, struct err *e)
 {
-	if (g->out_of_memory || (g->buckets && fold(g)))
+	if (!g->out_of_memory && g->buckets)
+		g->out_of_memory = fold(g) != 0;
+	else if (!g->out_of_memory && !g->coarse)
+		g->out_of_memory = !(g->coarse = mem_alloc(SELECT * sizeof *g->coarse));
+	if (g->out_of_memory)
 		return err_no_memory(e, "inter-token gaps");
 	account(g); /* what folding has not accounted for */
 	g->merged = g->n;
+	if (!g->buckets && g->n)
+		count_range(g, g->min_ns, range_bits(g), g->coarse);
 	return ERR_NONE;
 }
 
@@ -220,23 +246,18 @@ double gaps_std_ns(const struct gaps *g)
 	return var > 0 ? sqrt(var) : 0;
 }
 
-/* The pairs' value of rank *rank, and how many values up to it there are (*below_or_equal): the range is narrowed by a
- * histogram of its own, twice or three times, until one value is left. No sorting: that would cost as much as the
- * whole run's steps. */
+/* The pairs' value of rank `rank`, and how many values up to it there are (*below_or_equal). The range that holds it
+ * is narrowed by a histogram, of the whole range first, then of one of its buckets, until one value is left. No
+ * sorting: that would cost as much as the whole run's steps. */
 static int64_t pairs_at_rank(const struct gaps *g, int64_t rank, int64_t *below_or_equal)
 {
-	int64_t low = g->min_ns, below = 0, counts[SELECT];
+	int64_t low = g->min_ns, below = 0, fine[SELECT];
+	const int64_t *counts = g->coarse;
 	*below_or_equal = g->count;
-	int bits = 64 - __builtin_clzll((unsigned long long)(g->max_ns - g->min_ns) | 1);
-	while (bits > 0) {
+	for (int bits = range_bits(g); bits > 0; counts = fine) {
 		int shift = bits > SELECT_BITS ? bits - SELECT_BITS : 0;
-		uint64_t width = UINT64_C(1) << bits;
-		memset(counts, 0, sizeof counts);
-		for (int64_t i = 0; i < g->n; i++) {
-			uint64_t off = (uint64_t)(g->pairs[i].gap_ns - low);
-			if (off < width)
-				counts[off >> shift] += g->pairs[i].count;
-		}
+		if (counts == fine)
+			count_range(g, low, bits, fine);
 		int64_t k = 0;
 		while (below + counts[k] <= rank)
 			below += counts[k++];

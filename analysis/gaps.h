@@ -24,6 +24,7 @@ struct gaps {
 	struct gap_pair *pairs; /* [cap]; [0, merged) accounted for below, [merged, n) not yet */
 	int64_t n, cap, merged;
 	int64_t limit; /* pairs kept at most; GAPS_EXACT_PAIRS unless a test sets it */
+	int64_t *coarse; /* exact ones: a first histogram from min_ns to max_ns, made by gaps_finish */
 	int64_t *buckets; /* counts per bucket, once folded; NULL before */
 	int64_t count; /* of all gaps; complete after gaps_finish, as are the next */
 	unsigned __int128 sum_ns, sum_sq; /* exact */
