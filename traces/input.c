@@ -224,7 +224,7 @@ static int start(struct input *in, struct err *e)
 	return ERR_NONE;
 }
 
-static int create(struct input **out, const char *name, struct err *e)
+static int create(struct input **out, const char *name, size_t cap, struct err *e)
 {
 	struct input *in = mem_zalloc(1, sizeof *in);
 	if (!in)
@@ -232,7 +232,7 @@ static int create(struct input **out, const char *name, struct err *e)
 	in->name = name;
 	in->fd = -1;
 	in->next_line = 1;
-	in->cap = FIRST_BUFFER;
+	in->cap = cap;
 	in->buf = mem_alloc(in->cap + 1);
 	if (!in->buf) {
 		mem_free(in);
@@ -245,7 +245,7 @@ static int create(struct input **out, const char *name, struct err *e)
 int input_open_memory(struct input **out, const char *name, const void *bytes, size_t n, struct err *e)
 {
 	struct input *in;
-	if (create(&in, name, e))
+	if (create(&in, name, n < FIRST_BUFFER ? n + 64 : FIRST_BUFFER, e))
 		return ERR_MEMORY;
 	in->memory = bytes;
 	in->memory_left = n;
@@ -262,7 +262,7 @@ int input_open(struct input **out, const char *path, struct err *e)
 {
 	struct input *in;
 	bool standard_in = !strcmp(path, "-");
-	if (create(&in, standard_in ? "standard input" : path, e))
+	if (create(&in, standard_in ? "standard input" : path, FIRST_BUFFER, e))
 		return ERR_MEMORY;
 	in->fd = standard_in ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;

@@ -157,7 +157,7 @@ static int field_named(const struct row_format *f, const char *s, size_t n)
 	while (n && (s[n - 1] == ' ' || s[n - 1] == '\t'))
 		n--;
 	for (int i = 0; i < f->n; i++)
-		if (!strncasecmp(f->fields[i].name, s, n) && !f->fields[i].name[n])
+		if (strlen(f->fields[i].name) == n && !strncasecmp(f->fields[i].name, s, n))
 			return i;
 	return -1;
 }
@@ -196,13 +196,13 @@ static int csv_header(struct trace_reader *r, const struct row_format *f, struct
 static bool plain_count(char **p, const char *end, struct row_cell *c)
 {
 	char *at = *p;
-	int64_t x = 0;
+	uint64_t x = 0;
 	while (at < end && *at >= '0' && *at <= '9')
-		x = x * 10 + (*at++ - '0');
+		x = x * 10 + (uint64_t)(*at++ - '0');
 	if (at == *p || at - *p > 9 || (at < end && *at != ','))
 		return false;
 	c->seen = true;
-	c->i = x;
+	c->i = (int64_t)x;
 	*p = at < end ? at + 1 : NULL;
 	return true;
 }
@@ -448,7 +448,7 @@ static int field_keyed(const struct row_format *f, const char *key, size_t n, in
 	for (int k = 0, i = *hint; k < f->n; k++, i++) {
 		if (i >= f->n)
 			i = 0;
-		if (!strncmp(f->fields[i].name, key, n) && !f->fields[i].name[n]) {
+		if (strlen(f->fields[i].name) == n && !memcmp(f->fields[i].name, key, n)) {
 			*hint = i + 1;
 			return i;
 		}

@@ -21,7 +21,21 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
-enum { MAX_INPUT = 1 << 16, MAX_FILES = 512, SLOW_SECONDS = 20 };
+/* So that whatever a sanitizer finds ends in on_signal. */
+const char *__asan_default_options(void);
+const char *__ubsan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+	return "abort_on_error=1:handle_abort=0";
+}
+
+const char *__ubsan_default_options(void)
+{
+	return "abort_on_error=1";
+}
+
+enum { LARGEST = 1 << 16, MAX_FILES = 512, SLOW_SECONDS = 20 };
 
 struct file {
 	uint8_t *bytes;
@@ -34,7 +48,7 @@ static const struct {
 
 static struct file files[MAX_FILES];
 static int n_files;
-static uint8_t input[MAX_INPUT];
+static uint8_t input[LARGEST];
 static size_t input_n;
 static char crash_path[512], seed_text[64];
 
@@ -62,9 +76,9 @@ static void add_file(const char *path)
 	FILE *f = n_files < MAX_FILES ? fopen(path, "rb") : NULL;
 	if (!f)
 		return;
-	uint8_t *bytes = malloc(MAX_INPUT);
+	uint8_t *bytes = malloc(LARGEST);
 	if (bytes)
-		files[n_files++] = (struct file){bytes, fread(bytes, 1, MAX_INPUT, f)};
+		files[n_files++] = (struct file){bytes, fread(bytes, 1, LARGEST, f)};
 	fclose(f);
 }
 
@@ -102,7 +116,7 @@ static void add_corpus(const char *name)
 
 static void replace(size_t at, size_t old, const void *with, size_t n)
 {
-	if (at > input_n || old > input_n - at || input_n - old + n > MAX_INPUT)
+	if (at > input_n || old > input_n - at || input_n - old + n > LARGEST)
 		return;
 	memmove(input + at + n, input + at + old, input_n - at - old);
 	memcpy(input + at, with, n);
