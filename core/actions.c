@@ -31,8 +31,9 @@ int32_t slot_emitted(const struct engine *g, const struct slot *s)
 	if (g->flat || s->part != PART_COHORT)
 		return s->emitted;
 	const struct step *last = &g->steps[(g->begun - 1) & 1];
-	bool in_flight = g->begun > g->ended && !g->planning && (last->uniform || s->sched_step == g->begun - 1);
-	return slot_outputs(g, s) - in_flight;
+	/* Its last one is still in flight, unless it just completed a prompt from which nothing is sampled. */
+	bool sampled = s->sched_step == g->begun - 1 ? last->rows[s->sched_row].samples : last->uniform;
+	return slot_outputs(g, s) - (g->begun > g->ended && !g->planning && sampled);
 }
 
 /* --- scheduling rows -------------------------------------------------------------------------------------------- */
@@ -56,6 +57,13 @@ static struct chunk *add_chunk(struct engine *g, struct row *r)
 		return NULL;
 	r->chunk = st->batch.n_chunks++;
 	return &st->chunks[r->chunk];
+}
+
+/* Tokens whose KV it will have written in the end: one more than it needs when it ran past an end nobody knew of. */
+static int32_t final_kv(const struct slot *s)
+{
+	int32_t all = s->prompt + (s->bound > 1 ? s->bound - 1 : 0);
+	return s->computed > all ? s->computed : all;
 }
 
 /* Schedules a piece of a prompt whose memory is there. `pad` is computed beside it in this step. */
@@ -108,7 +116,9 @@ static enum plan_status schedule_decode(struct engine *g, struct slot *s)
 		c->ctx_window++;
 		c->below -= window && next_ctx + 1 == window;
 	}
+	g->hold.final_kv -= final_kv(s);
 	s->computed++;
+	g->hold.final_kv += final_kv(s);
 	r->samples = s->outputs < s->bound;
 	s->outputs += r->samples;
 	g->hold.resident++;
@@ -260,7 +270,7 @@ static void admit_accounts(struct engine *g, struct slot *s, int32_t hit_tokens)
 	engine_event(g, EVENT_ADMIT, g->now_ns, s->req, hit_tokens, again);
 	g->hold.resident += hit_tokens + s->pad;
 	g->hold.pad += s->pad;
-	g->hold.final_kv += s->prompt + (s->bound > 1 ? s->bound - 1 : 0);
+	g->hold.final_kv += final_kv(s);
 }
 
 /* Its block table: what the prefix cache has, then new blocks. */
@@ -411,7 +421,7 @@ void slot_leave(struct engine *g, struct slot *s)
 	g->hold.resident -= s->computed + s->pad;
 	g->hold.pad -= s->pad;
 	/* A held row writes no more. */
-	g->hold.final_kv -= held ? s->computed : s->prompt + (s->bound > 1 ? s->bound - 1 : 0);
+	g->hold.final_kv -= held ? s->computed : final_kv(s);
 }
 
 void slot_drop(struct engine *g, struct slot *s)
@@ -456,7 +466,9 @@ static void refund(struct engine *g, struct slot *s)
 					g->cohort.ctx_window--;
 				g->cohort.below += g->cfg.window && s->computed + s->pad + 1 == g->cfg.window;
 			}
+			g->hold.final_kv -= final_kv(s);
 			s->computed -= r->tokens;
+			g->hold.final_kv += final_kv(s);
 			g->hold.resident -= r->tokens;
 		}
 	}

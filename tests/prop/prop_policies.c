@@ -1,0 +1,424 @@
+/* prop_policies.c: what must hold for every registered policy, whatever its parameters, on random workloads with random
+ * aborts; every invariant of the engine is verified after every step. Nobody has to add a policy to a list.
+ *
+ * usage: prop_policies [--seconds N] [--cases N] [--seed N] [--one SEED POLICY] */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/err.h"
+#include "core/source.h"
+#include "policies/registry.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/random_case.h"
+
+/* One run and what was seen of it. */
+struct watch {
+	const struct random_case *c;
+	struct workload w;
+	struct request *requests; /* [w.n] */
+	int64_t *last_ns; /* [w.n] last token seen, -1 */
+	int32_t *tokens; /* [w.n] seen */
+	int32_t *ended; /* [w.n] how often it was said to have ended */
+	int64_t gaps, gap_sum_ns, steps, rows_tokens;
+	int64_t free_at_start;
+	struct rng rng;
+	bool aborting;
+	struct source *source;
+	struct policy policy;
+	struct fake_backend fake;
+	struct backend backend;
+	struct recorder recorder;
+	struct engine *engine;
+	char why[256]; /* what is wrong, "" = nothing */
+};
+
+#define WRONG(s, ...)                                                                                                  \
+	do {                                                                                                           \
+		if (!(s)->why[0])                                                                                      \
+			snprintf((s)->why, sizeof(s)->why, __VA_ARGS__);                                               \
+	} while (0)
+
+static void on_step(void *ctx, const struct step_row *row)
+{
+	struct watch *s = ctx;
+	const struct engine_config *g = engine_config(s->engine);
+	s->steps++;
+	if (row->decodes + row->prefill_tokens < 1)
+		WRONG(s, "step %lld computes nothing", (long long)row->step);
+	if (row->blocks_used < 0 || (!g->kv_off && row->blocks_used > g->num_blocks) ||
+	    row->blocks_used + row->blocks_cached > (g->kv_off ? 0 : g->num_blocks))
+		WRONG(s, "step %lld uses %d blocks and caches %d of %d", (long long)row->step, row->blocks_used,
+		      row->blocks_cached, g->num_blocks);
+	if (!s->policy.traits.unbudgeted && row->decodes + row->prefill_tokens > g->max_num_batched_tokens)
+		WRONG(s, "step %lld computes %lld tokens, the budget is %d", (long long)row->step,
+		      (long long)(row->decodes + row->prefill_tokens), g->max_num_batched_tokens);
+	if (row->running < 1 || row->running > g->max_num_seqs)
+		WRONG(s, "step %lld has %d running", (long long)row->step, row->running);
+	if (row->end_ns <= row->start_ns)
+		WRONG(s, "step %lld takes no time", (long long)row->step);
+}
+
+static void on_gap(void *ctx, int64_t gap_ns, int64_t count)
+{
+	struct watch *s = ctx;
+	if (gap_ns <= 0 || count < 1)
+		WRONG(s, "%lld gaps of %lld ns", (long long)count, (long long)gap_ns);
+	s->gaps += count;
+	s->gap_sum_ns += gap_ns * count;
+}
+
+static void on_token(void *ctx, int32_t req, int32_t n, int64_t t_ns)
+{
+	struct watch *s = ctx;
+	if (n != s->tokens[req])
+		WRONG(s, "request %d: token %d comes after %d of them", req, n, s->tokens[req]);
+	if (t_ns <= s->last_ns[req])
+		WRONG(s, "request %d: two tokens at %lld ns", req, (long long)t_ns);
+	s->tokens[req]++;
+	s->last_ns[req] = t_ns;
+}
+
+static void on_ended(void *ctx, int32_t req)
+{
+	((struct watch *)ctx)->ended[req]++;
+}
+
+static bool watch_open(struct watch *s, const struct random_case *c, bool aborting, bool tokens, struct err *e)
+{
+	struct engine_config cfg = c->cfg;
+	memset(s, 0, sizeof *s);
+	s->c = c;
+	s->aborting = aborting;
+	rng_init(&s->rng, c->seed, 5);
+	cfg.check = true;
+	if (!random_case_workload(c, &s->w))
+		return false;
+	size_t n = (size_t)s->w.n + 1;
+	s->requests = calloc(n, sizeof *s->requests);
+	s->last_ns = calloc(n, sizeof *s->last_ns);
+	s->tokens = calloc(n, sizeof *s->tokens);
+	s->ended = calloc(n, sizeof *s->ended);
+	for (size_t i = 0; i < n; i++)
+		s->last_ns[i] = -1;
+	fake_backend_init(&s->fake, &s->backend);
+	s->fake.a = c->cost_a;
+	s->fake.b = c->cost_b;
+	s->fake.c = c->cost_c;
+	s->fake.d = c->cost_d;
+	s->recorder = (struct recorder){.ctx = s, .step = on_step, .gap = on_gap, .ended = on_ended};
+	if (tokens)
+		s->recorder.token = on_token;
+	int rc = engine_config_resolve(&cfg, e);
+	struct policy_setup setup = {.max_num_seqs = cfg.max_num_seqs,
+				     .max_num_batched_tokens = cfg.max_num_batched_tokens,
+				     .max_model_len = cfg.max_model_len,
+				     .block_size = cfg.block_size,
+				     .num_blocks = cfg.num_blocks,
+				     .kv_off = cfg.kv_off,
+				     .prefix_caching = cfg.prefix_caching,
+				     .async_scheduling = cfg.async_scheduling,
+				     .queue_order = cfg.queue_order};
+	if (!rc)
+		rc = policy_open(&s->policy, c->policy, c->values, &setup, e);
+	if (!rc)
+		rc = source_create(&s->source, &s->w, cfg.max_concurrency, e);
+	if (!rc)
+		rc = engine_create(&s->engine, &cfg, &s->w, s->requests, s->source, &s->policy, &s->recorder, e);
+	return rc == ERR_NONE;
+}
+
+static void watch_close(struct watch *s)
+{
+	engine_free(s->engine);
+	source_free(s->source);
+	policy_close(&s->policy);
+	workload_free(&s->w);
+	free(s->requests);
+	free(s->last_ns);
+	free(s->tokens);
+	free(s->ended);
+}
+
+/* Now and then ends some request that is waiting, running or preempted. */
+static int maybe_abort(struct watch *s, int64_t now_ns, struct err *e)
+{
+	if (!s->aborting || rng_below(&s->rng, 4))
+		return ERR_NONE;
+	int32_t req = (int32_t)rng_below(&s->rng, (uint64_t)s->w.n);
+	const struct request *r = &s->requests[req];
+	if (r->state != REQUEST_WAITING && r->state != REQUEST_RUNNING && r->state != REQUEST_PREEMPTED)
+		return ERR_NONE;
+	return engine_abort(s->engine, req, now_ns, REQUEST_WHY_USER, e);
+}
+
+/* engine_run, with aborts before a plan and while a step runs. */
+static int watch_run(struct watch *s, struct err *e)
+{
+	struct backend *b = &s->backend;
+	int64_t in_flight = 0, most = s->c->cfg.async_scheduling ? 2 : 1, idle = 0;
+	int rc = b->ops->init(b->self, s->engine, e);
+	while (!rc && !s->why[0]) {
+		const struct batch *batch;
+		enum engine_next next = ENGINE_IDLE;
+		struct step_result res;
+		int64_t until = INT64_MAX, now_ns = b->ops->now(b->self);
+		rc = maybe_abort(s, now_ns, e);
+		if (!rc)
+			rc = engine_begin(s->engine, now_ns, &next, &batch, &until, e);
+		if (rc || next == ENGINE_DONE)
+			return rc;
+		if (next == ENGINE_BATCH) {
+			idle = 0;
+			in_flight++;
+			rc = b->ops->submit(b->self, batch, e);
+			if (!rc)
+				rc = maybe_abort(s, now_ns, e);
+		} else if (!in_flight) {
+			if (until == INT64_MAX && !s->aborting)
+				WRONG(s, "idle for ever at %lld ns", (long long)now_ns);
+			if (++idle > 1000)
+				WRONG(s, "idle again and again at %lld ns", (long long)now_ns);
+			if (until == INT64_MAX)
+				continue;
+			rc = b->ops->wait_until(b->self, until, e);
+		}
+		if (rc || !in_flight || (next == ENGINE_BATCH && in_flight < most))
+			continue;
+		rc = b->ops->wait(b->self, &res, e);
+		if (!rc)
+			rc = engine_end(s->engine, &res, e);
+		in_flight--;
+	}
+	return rc;
+}
+
+/* Tokens a request must have produced when it finished. */
+static int32_t due(const struct watch *s, int32_t i)
+{
+	const struct spec *p = &s->w.specs[i];
+	int32_t n = p->output_tokens, room = engine_config(s->engine)->max_model_len - p->prompt_tokens;
+	n = n < p->max_tokens ? n : p->max_tokens;
+	return n < room ? n : room;
+}
+
+static void judge_request(struct watch *s, int32_t i)
+{
+	const struct request *r = &s->requests[i];
+	if (r->state != REQUEST_FINISHED && r->state != REQUEST_REJECTED && r->state != REQUEST_ABORTED)
+		WRONG(s, "request %d ends as %s", i, request_state_name((enum request_state)r->state));
+	if (s->ended[i] != 1)
+		WRONG(s, "request %d was said to have ended %d times", i, s->ended[i]);
+	if ((r->state == REQUEST_FINISHED) != (r->why == REQUEST_WHY_NONE))
+		WRONG(s, "request %d: state %d, why %d", i, r->state, r->why);
+	if (r->last_token_ns < r->arrival_ns)
+		WRONG(s, "request %d ends before it arrives", i);
+	if (r->state != REQUEST_FINISHED)
+		return;
+	if (r->outputs != due(s, i))
+		WRONG(s, "request %d has %d outputs, the trace says %d", i, r->outputs, due(s, i));
+	if (request_queue_ns(r) < 0 || request_prefill_ns(r) < 0 || request_decode_ns(r) < 0 || r->preempted_ns < 0 ||
+	    r->preempted_in_prefill_ns < 0 || r->preempted_in_prefill_ns > r->preempted_ns)
+		WRONG(s, "request %d has a negative time", i);
+	if (request_queue_ns(r) + request_prefill_ns(r) + request_decode_ns(r) + r->preempted_ns != request_e2e_ns(r))
+		WRONG(s, "request %d: its times do not add up", i);
+	if (r->cached_tokens < 0 || r->cached_tokens >= s->w.specs[i].prompt_tokens)
+		WRONG(s, "request %d: %d cached of %d", i, r->cached_tokens, s->w.specs[i].prompt_tokens);
+	if (r->held_until_ns < r->last_token_ns || r->chunks < 1 || (r->preemptions == 0 && r->preempted_ns != 0))
+		WRONG(s, "request %d: held until %lld, %d chunks, %d preemptions of %lld ns", i,
+		      (long long)r->held_until_ns, r->chunks, r->preemptions, (long long)r->preempted_ns);
+}
+
+static void judge_totals(struct watch *s)
+{
+	struct engine_stats t;
+	int64_t outputs = 0, gaps = 0, itl_ns = 0, cached = 0, preemptions = 0, recomputed = 0;
+	engine_stats(s->engine, &t);
+	for (int32_t i = 0; i < s->w.n; i++) {
+		const struct request *r = &s->requests[i];
+		outputs += r->outputs;
+		cached += r->cached_tokens;
+		preemptions += r->preemptions;
+		recomputed += r->recomputed_tokens;
+		gaps += r->outputs > 1 ? r->outputs - 1 : 0;
+		if (r->state == REQUEST_FINISHED)
+			itl_ns += r->last_token_ns - r->first_token_ns;
+		if (s->recorder.token && s->tokens[i] != r->outputs)
+			WRONG(s, "request %d: %d tokens were told of, %d are counted", i, s->tokens[i], r->outputs);
+	}
+	if (t.finished + t.rejected + t.aborted != s->w.n)
+		WRONG(s, "%lld + %lld + %lld ended, of %lld", (long long)t.finished, (long long)t.rejected,
+		      (long long)t.aborted, (long long)s->w.n);
+	if (t.output_tokens != outputs || t.prefix_hit_tokens != cached || t.preemptions != preemptions ||
+	    t.recomputed_tokens != recomputed)
+		WRONG(s,
+		      "totals differ from the requests': %lld of %lld outputs, %lld of %lld cached, "
+		      "%lld of %lld preemptions, %lld of %lld recomputed",
+		      (long long)t.output_tokens, (long long)outputs, (long long)t.prefix_hit_tokens, (long long)cached,
+		      (long long)t.preemptions, (long long)preemptions, (long long)t.recomputed_tokens,
+		      (long long)recomputed);
+	if (s->gaps != gaps)
+		WRONG(s, "%lld gaps, %lld are due", (long long)s->gaps, (long long)gaps);
+	if (!t.aborted && s->gap_sum_ns != itl_ns)
+		WRONG(s, "gaps add up to %lld ns, last - first tokens to %lld", (long long)s->gap_sum_ns,
+		      (long long)itl_ns);
+	double share = t.kv_slot_ns > 0 ? (t.kv_token_ns + t.kv_internal_ns + t.kv_reserved_ns) / t.kv_slot_ns : 0;
+	if (t.kv_token_ns < 0 || t.kv_internal_ns < 0 || t.kv_reserved_ns < 0 || t.kv_external_ns < 0 || share > 1)
+		WRONG(s, "KV memory: tokens %g, internal %g, reserved %g, external %g of %g", t.kv_token_ns,
+		      t.kv_internal_ns, t.kv_reserved_ns, t.kv_external_ns, t.kv_slot_ns);
+	if (t.max_blocks_used > engine_config(s->engine)->num_blocks)
+		WRONG(s, "%d blocks used of %d", t.max_blocks_used, engine_config(s->engine)->num_blocks);
+}
+
+/* Nothing is left behind: what the engine describes of itself when all is over. */
+static void judge_leaks(struct watch *s)
+{
+	char text[512], want[64];
+	const struct engine_config *g = engine_config(s->engine);
+	engine_describe(s->engine, text, sizeof text);
+	snprintf(want, sizeof want, "0 running, 0 waiting, %d of %d blocks free", g->kv_off ? 0 : g->num_blocks,
+		 g->num_blocks);
+	if (strncmp(text, want, strlen(want)) != 0)
+		WRONG(s, "left behind: %.200s", text);
+}
+
+/* "" or what is wrong. */
+static bool holds(const struct random_case *c, bool aborting, bool tokens, char *why)
+{
+	struct watch s;
+	struct err e = {0};
+	why[0] = '\0';
+	if (watch_open(&s, c, aborting, tokens, &e)) {
+		if (watch_run(&s, &e))
+			WRONG(&s, "%.250s", e.text);
+		for (int32_t i = 0; i < s.w.n && !s.why[0]; i++)
+			judge_request(&s, i);
+		if (!s.why[0])
+			judge_totals(&s);
+		if (!s.why[0])
+			judge_leaks(&s);
+		memcpy(why, s.why, sizeof s.why);
+	}
+	watch_close(&s);
+	return !why[0];
+}
+
+static bool accepted(const struct random_case *c)
+{
+	struct watch s;
+	struct err e = {0};
+	bool ok = watch_open(&s, c, false, false, &e);
+	watch_close(&s);
+	return ok;
+}
+
+/* Leaves out requests as long as something is still wrong. */
+static void shrink(struct random_case *c, bool aborting, bool tokens)
+{
+	char why[256];
+	for (bool any = true; any;) {
+		any = false;
+		for (int32_t i = c->n - 1; i >= 0 && c->n > 1; i--) {
+			struct random_case tried;
+			random_case_copy(&tried, c);
+			random_case_drop(&tried, i);
+			if (!holds(&tried, aborting, tokens, why)) {
+				random_case_free(c);
+				*c = tried;
+				any = true;
+			} else {
+				random_case_free(&tried);
+			}
+		}
+	}
+}
+
+static bool judge(const struct random_case *c)
+{
+	char why[256];
+	for (int way = 0; way < 4; way++) {
+		bool aborting = way & 1, tokens = way & 2;
+		if (holds(c, aborting, tokens, why))
+			continue;
+		struct random_case small;
+		random_case_copy(&small, c);
+		shrink(&small, aborting, tokens);
+		holds(&small, aborting, tokens, why);
+		printf("FAILED: seed %llu, policy %s%s%s: %s\n", (unsigned long long)c->seed, c->policy->name,
+		       aborting ? ", with aborts" : "", tokens ? ", tokens told" : "", why);
+		random_case_print(&small, stdout);
+		random_case_free(&small);
+		return false;
+	}
+	return true;
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+struct options {
+	double seconds;
+	long long cases, seed;
+	const char *one;
+};
+
+static bool parse(struct options *o, int argc, char **argv)
+{
+	const char *s = getenv("LOCKSTEP_PROP_SECONDS"), *seed = getenv("LOCKSTEP_PROP_SEED");
+	*o = (struct options){.seconds = s ? atof(s) : 40, .cases = 5000, .seed = seed ? atoll(seed) : 1};
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
+			o->seconds = atof(argv[++i]);
+		else if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc)
+			o->cases = atoll(argv[++i]);
+		else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+			o->seed = atoll(argv[++i]);
+		else if (strcmp(argv[i], "--one") == 0 && i + 2 < argc) {
+			o->seed = atoll(argv[i + 1]);
+			o->one = argv[i + 2];
+			i += 2;
+		} else
+			return false;
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	int64_t passed = 0, failed = 0, refused = 0;
+	if (!parse(&o, argc, argv)) {
+		fprintf(stderr, "usage: prop_policies [--seconds N] [--cases N] [--seed N] [--one SEED POLICY]\n");
+		return 2;
+	}
+	double until = seconds() + o.seconds;
+	for (int64_t k = 0; k < o.cases && failed < 3 && (seconds() < until || o.one); k++) {
+		const struct policy_desc *d = o.one ? policy_find(o.one) : policy_at((int32_t)(k % policy_count()));
+		struct random_case c;
+		if (!d)
+			return 2;
+		random_case_make(&c, (uint64_t)(o.seed + k), d, 24);
+		for (int32_t attempt = 1; attempt < 20 && !accepted(&c); attempt++)
+			random_case_settings(&c, attempt);
+		if (!accepted(&c))
+			refused++;
+		else if (judge(&c))
+			passed++;
+		else
+			failed++;
+		random_case_free(&c);
+		if (o.one)
+			break;
+	}
+	printf("settings refused: %lld\n", (long long)refused);
+	if (refused * 20 > passed + failed) {
+		printf("FAILED: more than one case in twenty was refused\n");
+		failed++;
+	}
+	printf("prop_policies: %lld passed, %lld failed, 0 skipped\n", (long long)passed, (long long)failed);
+	return failed != 0;
+}
