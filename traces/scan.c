@@ -25,7 +25,7 @@ static const uint64_t pow10_table[20] = {
 	10000000000000000000u,
 };
 
-static bool is_digit(char c)
+static int is_digit(char c) /* int: it is used with & as well */
 {
 	return c >= '0' && c <= '9';
 }
