@@ -109,11 +109,14 @@ void kv_remember(struct kv_pool *p, int32_t block, uint64_t key)
 
 void kv_disown(struct kv_pool *p, int32_t block)
 {
-	if (!p->content[block])
+	uint64_t key = p->content[block];
+	if (!key)
 		return;
-	index_remove(p, p->content[block], block);
+	index_remove(p, key, block);
 	p->content[block] = 0;
 	p->changes++;
+	/* A lookup finds its twin from now on, which may be in use and so cost nothing. */
+	p->growth += kv_lookup(p, key) != KV_NO_BLOCK;
 }
 
 static void forget(struct kv_pool *p, int32_t block)

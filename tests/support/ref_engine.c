@@ -46,8 +46,9 @@ struct step {
 	int64_t number, planned_ns, start_ns, end_ns;
 	struct item *items;
 	int32_t n_items;
-	int32_t held, preempted;
-	int64_t held_ctx;
+	int32_t preempted;
+	int64_t window_ctx; /* contexts, each capped at the window */
+	int32_t window_growing; /* rows below it */
 	struct step_row row;
 };
 
@@ -822,13 +823,21 @@ static void plan_naive(struct ref *f)
 
 /* --- the loop ------------------------------------------------------------------------------------------------- */
 
+static void count_decode(const struct ref *f, struct step *st, int64_t ctx)
+{
+	int32_t window = f->s->cfg.window;
+	st->row.decodes++;
+	st->row.decode_ctx += ctx;
+	st->window_ctx += window && ctx > window ? window : ctx;
+	st->window_growing += !window || ctx < window;
+}
+
 static void count_row(struct ref *f, struct step *st)
 {
 	struct step_row *row = &st->row;
 	struct engine_stats *stats = &f->out->stats;
 	*row = (struct step_row){
 		.step = st->number, .running = f->n_running, .waiting = f->n_waiting, .preempted = st->preempted};
-	st->held = f->n_held;
 	for (int32_t i = 0; i < st->n_items; i++) {
 		const struct item *it = &st->items[i];
 		struct request *r = &f->out->requests[it->req];
@@ -844,8 +853,7 @@ static void count_row(struct ref *f, struct step *st)
 				stats->recomputed_tokens += again;
 			}
 		} else {
-			row->decodes++;
-			row->decode_ctx += it->ctx;
+			count_decode(f, st, it->ctx);
 		}
 	}
 	for (int32_t i = 0; i < f->n_held; i++) {
@@ -857,8 +865,7 @@ static void count_row(struct ref *f, struct step *st)
 			row->prefill_tokens += q->high + q->pad;
 			stats->pad_tokens += q->high + q->pad;
 		} else {
-			row->decodes++;
-			row->decode_ctx += q->high + q->pad;
+			count_decode(f, st, (int64_t)q->high + q->pad);
 			stats->pad_tokens++;
 		}
 	}
@@ -903,6 +910,7 @@ static bool begin(struct ref *f, struct step *st)
 	for (int32_t i = 0; i < f->w->n; i++)
 		for (int32_t k = 0; k < f->q[i].n_blocks; k++)
 			digest = ref_digest(digest, i, k, f->q[i].blocks[k]);
+	digest = ref_digest(digest, 0, st->window_growing, (int32_t)st->window_ctx);
 	ref_push_table(f->out, digest);
 	f->steps++;
 	return true;

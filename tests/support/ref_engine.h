@@ -40,7 +40,8 @@ struct ref_result {
 	int64_t n_events, cap_events;
 	struct step_row *steps; /* [n_steps] */
 	int64_t n_steps, cap_steps;
-	uint64_t *tables; /* [n_tables] a digest of all block tables as each step was planned */
+	uint64_t *tables; /* [n_tables] a digest of all block tables as each step was planned, then of its
+			    batch's window_growing and decode_ctx_window as if they were a block */
 	int64_t n_tables, cap_tables;
 	int64_t *gaps; /* [n_gaps] between consecutive tokens, in the order they came */
 	int64_t n_gaps, cap_gaps;
