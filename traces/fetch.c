@@ -279,6 +279,8 @@ static int download(struct transfer *t, struct err *e)
 		code = err_set(e, ERR_IO, "%s: the server refuses to send the file from its start", t->q->url);
 	if (fclose(t->f) && !code)
 		code = err_set(e, ERR_IO, "%s: cannot be written: %s", t->part, strerror(errno));
+	if (code && t->have == 0)
+		remove(t->part); /* nothing to go on from */
 	return code;
 }
 
@@ -297,8 +299,10 @@ static int verify(struct transfer *t, const char *path, struct err *e)
 	if (strlen(want) != 64)
 		return ERR_NONE;
 	if (strcasecmp(want, t->out->sha256) != 0)
-		return err_set(e, ERR_IO, "%s: its SHA-256 is %s, but %s is %s", path, t->out->sha256,
-			       t->q->sha256 ? "the expected one" : "the one remembered from last time", want);
+		return err_set(e, ERR_IO, "%s: its SHA-256 is %s, but %s is %s%s%s", path, t->out->sha256,
+			       t->q->sha256 ? "the expected one" : "the one remembered from last time", want,
+			       path == t->part ? "; kept as " : " (--force fetches it again)",
+			       path == t->part ? t->bad : "");
 	t->out->checked = t->q->sha256 != NULL;
 	t->out->remembered = !t->q->sha256;
 	return ERR_NONE;

@@ -338,7 +338,7 @@ static void errors_leave_no_file_and_say_what_to_do(void)
 	CHECK_INT(fetch_file(&q, &r, &e), ERR_IO);
 	CU_ASSERT_PTR_NOT_NULL(
 		strstr(e.text, "the server has no such file (404); it may have moved: --url names another"));
-	CU_ASSERT(!exists(q.path));
+	CU_ASSERT(!exists(q.path) && !exists(beside(q.path, ".part")));
 	err_clear(&e);
 	q.url = url("/busy");
 	CHECK_INT(fetch_file(&q, &r, &e), ERR_IO);
