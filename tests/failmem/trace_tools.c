@@ -6,6 +6,7 @@
 #include "core/err.h"
 #include "tests/support/failing_mem.h"
 #include "tests/support/suite.h"
+#include "traces/fetch.h"
 #include "traces/generate.h"
 #include "traces/info.h"
 #include "traces/shape.h"
@@ -78,6 +79,25 @@ static int writing(void *ctx, char text[1024])
 	return rc;
 }
 
+/* A file that is there already: no network, but paths and a checksum. */
+static int checking(void *ctx, char text[1024])
+{
+	struct fetch_request q = {.url = "http://127.0.0.1:1/", .path = ctx};
+	struct fetch_result r;
+	struct err e = {0};
+	int rc = fetch_file(&q, &r, &e);
+	CU_ASSERT(rc != ERR_NONE || (r.existed && r.bytes == 6));
+	snprintf(text, 1024, "%s", e.text);
+	return rc;
+}
+
+static void checking_a_download_survives(void)
+{
+	char path[1024];
+	snprintf(path, sizeof path, "%s", temp_file("failmem_trace", "a file"));
+	CHECK_INT(failing_mem_each(checking, path, 0), 5);
+}
+
 static void generating_survives(void)
 {
 	CU_ASSERT(failing_mem_each(generating, NULL, 0) > 20);
@@ -102,6 +122,7 @@ int main(void)
 		{"generating_survives", generating_survives},
 		{"shaping_survives", shaping_survives},
 		{"writing_survives_in_every_format", writing_survives_in_every_format},
+		{"checking_a_download_survives", checking_a_download_survives},
 	};
 	return SUITE_RUN("failmem_trace_tools", tests);
 }
