@@ -1,0 +1,162 @@
+/* settings.c: like decisions.c, where settings and parameters matter: priorities, prefix caching, asynchronous scheduling,
+ * and what each policy alone can do. `make golden-update` writes the logs anew: read the diff before you commit it.
+ * One line an event: step, time (ns), what, request, and two numbers that depend on what (core/record.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/rng.h"
+#include "policies/registry.h"
+#include "tests/support/sched.h"
+
+/* What the policy runs under. Not every policy takes all of it; being refused is an answer as well. */
+struct scene {
+	const char *name;
+	int32_t num_blocks;
+	bool prefix_caching, priority, async;
+	const char *params; /* NULL = defaults */
+	const char *only; /* for this policy alone; NULL = for every one */
+};
+
+static const struct scene scenes[] = {
+	{"priority", 22, .priority = true},
+	{"prefix", 30, .prefix_caching = true},
+	{"async", 22, .async = true},
+	{"reuse", 24, .prefix_caching = true, .params = "pad=off,reserve=off", .only = "naive"},
+	{"reuse", 24, .prefix_caching = true, .params = "paged=on", .only = "continuous"},
+	{"paged", 22, .params = "pad=off,hold_finished=off,reserve=off", .only = "naive"},
+	{"timeout", 200, .params = "batch_timeout=300ns", .only = "naive"},
+	{"paged", 22, .params = "paged=on", .only = "continuous"},
+	{"longest", 60, .params = "reserve=max_model_len", .only = "continuous"},
+	{"capped", 22, .params = "long_prefill_token_threshold=6,reserve_full_prompt=off,watermark=0.1",
+	 .only = "chunked"},
+	{"whole", 60, .params = "enable_chunked_prefill=off", .only = "chunked"},
+};
+
+/* Sixteen requests in two bursts with a gap, some sharing beginnings, some of 0 or 1 output, one too long for the tight
+ * memory, one that waits for another. */
+static void add_requests(struct sched *s)
+{
+	struct rng r;
+	rng_init(&r, 2024, 0);
+	for (int32_t i = 0; i < 16; i++) {
+		int64_t at_ns = i < 9 ? (int64_t)(rng_below(&r, 3) + (uint64_t)i / 3 * 70) : 2000 + 10 * i;
+		int32_t prompt = 3 + (int32_t)rng_below(&r, 22), output = (int32_t)rng_below(&r, 16);
+		if (i < 9 && i > 0 && at_ns < s->w.specs[i - 1].arrival_ns)
+			at_ns = s->w.specs[i - 1].arrival_ns;
+		if (i == 5)
+			prompt = 90;
+		if (i == 15)
+			at_ns = 25; /* after request 9 */
+		sched_add(s, at_ns, prompt, i == 3 ? 0 : i == 4 ? 1 : output);
+		s->w.specs[i].max_tokens = s->w.specs[i].output_tokens + (int32_t)rng_below(&r, 4) + 1;
+		s->w.specs[i].priority = (int32_t)rng_below(&r, 3);
+		if (i % 2 == 0)
+			sched_share(s, 7, prompt < 10 ? prompt : 10);
+	}
+	sched_after(s, 8, 15);
+}
+
+static char *log_of(const struct policy_desc *d, const struct scene *c)
+{
+	struct sched s;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+	if (!f)
+		exit(1);
+	sched_init(&s, d->name, c->params);
+	s.cfg.num_blocks = c->num_blocks;
+	s.cfg.max_num_seqs = 5;
+	s.cfg.max_num_batched_tokens = 16;
+	s.cfg.prefix_caching = c->prefix_caching;
+	s.cfg.queue_order = c->priority ? QUEUE_PRIORITY : QUEUE_FCFS;
+	s.cfg.async_scheduling = c->async;
+	s.a = 10;
+	s.b = 2;
+	s.c = 1;
+	add_requests(&s);
+	if (sched_run(&s))
+		fprintf(f, "refused: %s\n", s.err.text);
+	sched_write(&s, f);
+	sched_free(&s);
+	fclose(f);
+	return text;
+}
+
+static char *read_all(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	long size;
+	char *text = NULL;
+	if (!f)
+		return NULL;
+	if (fseek(f, 0, SEEK_END) == 0 && (size = ftell(f)) >= 0 && (text = calloc(1, (size_t)size + 1))) {
+		rewind(f);
+		if (fread(text, 1, (size_t)size, f) != (size_t)size) {
+			free(text);
+			text = NULL;
+		}
+	}
+	fclose(f);
+	return text;
+}
+
+static void show_difference(const char *path, const char *want, const char *got)
+{
+	long line = 1;
+	const char *w = want, *g = got;
+	for (const char *x = want, *y = got; *x && *x == *y; x++, y++)
+		if (*x == '\n') {
+			line++;
+			w = x + 1;
+			g = y + 1;
+		}
+	printf("FAILED %s:%ld: it says \"%.*s\", now it is \"%.*s\"\n", path, line, (int)strcspn(w, "\n"), w,
+	       (int)strcspn(g, "\n"), g);
+}
+
+static bool check_one(const char *path, const char *got)
+{
+	char *want = read_all(path);
+	bool same = want && strcmp(want, got) == 0;
+	if (!want)
+		printf("FAILED %s: there is no such log yet: make golden-update\n", path);
+	else if (!same)
+		show_difference(path, want, got);
+	free(want);
+	return same;
+}
+
+static bool write_one(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "wb");
+	bool ok = f && fputs(text, f) >= 0;
+	if (f)
+		ok &= fclose(f) == 0;
+	if (!ok)
+		perror(path);
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
+	int passed = 0, failed = 0;
+	for (int32_t i = 0; i < policy_count(); i++)
+		for (size_t k = 0; k < sizeof scenes / sizeof scenes[0]; k++) {
+			const struct policy_desc *d = policy_at(i);
+			char path[256];
+			if (scenes[k].only && strcmp(scenes[k].only, d->name) != 0)
+				continue;
+			snprintf(path, sizeof path, "tests/golden/%s-%s.log", d->name, scenes[k].name);
+			char *got = log_of(d, &scenes[k]);
+			if (update ? write_one(path, got) : check_one(path, got))
+				passed++;
+			else
+				failed++;
+			free(got);
+		}
+	printf("settings: %d passed, %d failed, 0 skipped\n", passed, failed);
+	return failed != 0;
+}
