@@ -53,6 +53,12 @@ expect "lists make arms" holds "$out" '.runs | length == 2'
 expect "without a KV cache it takes longer" holds "$out" '.runs[0].duration > .runs[1].duration'
 expect "both had the same input" holds "$out" '.runs[0].workload_hash == .runs[1].workload_hash'
 
+# What README shows of the first command is what it prints.
+run compare "${served[@]}" traces/samples/azure_conv_sample.csv --policies naive,continuous,chunked --no-db
+while IFS= read -r line; do
+	expect "README's excerpt is true" has "$out" "$line"
+done < <(sed -n '/^Served by/,/^\.\.\.$/p' README.md | grep -v '^\.\.\.$\|^$')
+
 # Result files.
 run replay "${served[@]}" "${made[@]}" --no-db --save-result --save-detailed --result-dir "$tmp" --result-filename r.json
 expect "a result file" test "$status" -eq 0 -a -s "$tmp/r.json"
