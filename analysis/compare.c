@@ -128,7 +128,7 @@ void compare_free(struct compare_table *t)
 
 #define LABEL 20 /* columns */
 #define UNIT 8
-#define CELL 21 /* gap 1, value 11, mark 1, ratio 8 */
+#define CELL 22 /* gap 1, value 11, mark 1, ratio 9 */
 #define HEADING (CELL - 2)
 #define MOST_SHOWN 16 /* runs side by side */
 
@@ -179,7 +179,7 @@ static int put_cell(char *out, size_t size, const struct compare_cell *c, const 
 		bool far = c->ratio >= 999.5 || (c->ratio < 0.00995 && c->ratio > 0);
 		snprintf(ratio, sizeof ratio, far ? "%.1gx" : c->ratio >= 99.95 ? "%.0fx" : "%.2fx", c->ratio);
 	}
-	return snprintf(out, size, " %s%11s%s%c%7s ", strong ? "\033[1m" : "", text_value(c->value, unit, number),
+	return snprintf(out, size, " %s%11s%s%c%8s ", strong ? "\033[1m" : "", text_value(c->value, unit, number),
 			strong ? "\033[0m" : "", mark, ratio);
 }
 
@@ -209,7 +209,9 @@ static bool has_mark(const struct compare_table *t, bool thin)
 
 int compare_print(const struct compare_table *t, FILE *f, int width, bool bold, struct err *e)
 {
-	int fit = ((width > 0 ? width : 100) - LABEL - UNIT) / CELL;
+	/* Some labels with their units are that much longer than their columns. */
+	enum { LONGER = 5 };
+	int fit = ((width > 0 ? width : 100) - LABEL - UNIT - LONGER) / CELL;
 	fit = fit < 2 ? 2 : fit > MOST_SHOWN ? MOST_SHOWN : fit;
 	if (t->different_input)
 		fputs("These runs did not have the same input: their workload hashes differ.\n", f);
