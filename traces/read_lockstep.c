@@ -165,8 +165,13 @@ static int own_id(struct trace_reader *r, const struct row_cell *c, const struct
 {
 	struct graph_file *g = r->state;
 	char line[16];
-	snprintf(line, sizeof line, "%d", s->row);
-	int code = c[ID].seen ? id_number(g, c[ID].s, c[ID].n, id, e) : id_number(g, line, strlen(line), id, e);
+	int code;
+	if (c[ID].seen) {
+		code = id_number(g, c[ID].s, c[ID].n, id, e);
+	} else {
+		snprintf(line, sizeof line, "%d", s->row);
+		code = id_number(g, line, strlen(line), id, e);
+	}
 	if (!code && g->row_of[*id] >= 0) {
 		char why[80];
 		snprintf(why, sizeof why, "is the id of line %d already", r->w->specs[g->row_of[*id]].row);

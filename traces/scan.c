@@ -178,8 +178,28 @@ const char *scan_id(const char *s, size_t n, uint64_t *out)
 	return NULL;
 }
 
+/* Up to nine digits, a point, and no more digits than the unit has: what nearly all times look like. */
+static bool plain_time(const char *s, size_t n, int unit, int64_t *ns)
+{
+	const char *p = s, *end = s + n;
+	int64_t whole = 0, fraction = 0;
+	while (p < end && is_digit(*p) && p - s < 9)
+		whole = whole * 10 + (*p++ - '0');
+	if (p == s)
+		return false;
+	const char *point = p;
+	if (p < end && *p == '.')
+		for (p++; p < end && is_digit(*p) && p - point <= unit; p++)
+			fraction = fraction * 10 + (*p - '0');
+	int digits = p > point ? (int)(p - point) - 1 : 0;
+	*ns = whole * (int64_t)pow10_table[unit] + fraction * (int64_t)pow10_table[unit - digits];
+	return p == end;
+}
+
 const char *scan_time(const char *s, size_t n, int unit, int64_t max, int64_t *ns)
 {
+	if (plain_time(s, n, unit, ns) && *ns <= max)
+		return NULL;
 	struct decimal d;
 	const char *why = whole_decimal(s, n, &d, "is not a number");
 	if (why)
