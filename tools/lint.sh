@@ -29,7 +29,7 @@ part clang-format clang-format --dry-run -Werror "${sources[@]}"
 part shellcheck shellcheck "${scripts[@]}"
 part layers tools/check_layers.sh build
 part cppcheck cppcheck --quiet -j "$jobs" --std=c11 --enable=warning,performance,portability --inline-suppr \
-	--error-exitcode=1 --suppress=missingIncludeSystem --suppress=unknownMacro --library=posix -I . -D__GNUC__ \
+	--error-exitcode=1 --suppressions-list=tools/cppcheck.txt --library=posix -I . -D__GNUC__ \
 	"${units[@]}"
 part clang-tidy tidy
 exit "$bad"

@@ -44,6 +44,7 @@ fi
 out=$("$bench/bench_run" loop "$trace" 9) || exit 1
 requests=$(value requests_per_s <<<"$out")
 row "step loop, requests recorded in memory" "$requests" "req/s" ">=700000"
+row "the same, best of 9 (other programs disturb)" "$(value best_requests_per_s <<<"$out")" "req/s"
 row "step loop" "$(value steps_per_s <<<"$out")" "steps/s"
 row "one step" "$(value ns_per_step <<<"$out")" "ns"
 row "loop and metrics" "$(value requests_per_s_with_metrics <<<"$out")" "req/s"
