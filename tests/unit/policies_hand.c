@@ -423,6 +423,73 @@ static void child_arrives_after_its_parent_and_a_delay(void)
 	sched_free(&s);
 }
 
+/* Reserved: 4 + 12 tokens = 4 blocks, 16 slots, for the 40 ns that it takes. Its KV grows from 4 to 7 tokens (the fourth
+ * output's is never written): 10 x (4 + 5 + 6 + 7) = 220 hold a token; 10 x (3 + 2 + 1 + 0) = 60 are to come; the other
+ * 640 - 280 = 360 will never be used. On demand: one block, then two: 280 slots, 220 of them in use, 60 in the tails. */
+static void wasted_memory_is_accounted_for(void)
+{
+	for (int paged = 0; paged < 2; paged++)
+		for (int log = 0; log < 2; log++) {
+			struct sched s;
+			sched_init(&s, "continuous", paged ? "paged=on" : "");
+			s.log = log;
+			s.cfg.check = log;
+			sched_add(&s, 0, 4, 4);
+			s.w.specs[0].max_tokens = 12;
+			CHECK_INT(sched_run(&s), ERR_NONE);
+			CHECK_NEAR(s.stats.kv_slot_ns, 64 * 4 * 40, 0);
+			CHECK_NEAR(s.stats.kv_token_ns, 220, 0);
+			CHECK_NEAR(s.stats.kv_reserved_ns, paged ? 0 : 60, 0);
+			CHECK_NEAR(s.stats.kv_internal_ns, paged ? 60 : 360, 0);
+			CHECK_NEAR(s.stats.kv_external_ns, 0, 0);
+			sched_free(&s);
+		}
+}
+
+/* 4 blocks, one each for A, B, C, D. At 10 A and C end; E needs two blocks in a row, 0 and 2 are free: 8 slots for 10 ns
+ * that nobody can use. At 20 B and D end as well. On demand E starts at 10. */
+static void holes_too_small_for_the_next_one(void)
+{
+	for (int paged = 0; paged < 2; paged++) {
+		struct sched s;
+		sched_init(&s, "continuous", paged ? "paged=on" : "");
+		s.cfg.num_blocks = 4;
+		for (int i = 0; i < 4; i++)
+			sched_add(&s, 0, 2, i % 2 ? 2 : 1);
+		sched_add(&s, 0, 4, 4);
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		CHECK_INT(s.requests[4].first_sched_ns, paged ? 10 : 20);
+		CHECK_NEAR(s.stats.kv_external_ns, paged ? 0 : 80, 0);
+		sched_free(&s);
+	}
+}
+
+/* The backend says that A's third token is an end-of-sequence, at 30; the trace would have had 8. B goes on to its 5. */
+static void end_of_sequence_ends_a_request_early(void)
+{
+	static const int32_t eos[] = {0};
+	for (int log = 0; log < 2; log++) {
+		struct sched s;
+		sched_init(&s, "chunked", "");
+		s.log = log;
+		sched_add(&s, 0, 4, 8);
+		sched_add(&s, 0, 4, 5);
+		CHECK_INT(sched_open(&s), ERR_NONE);
+		s.fake.eos = eos;
+		s.fake.n_eos = 1;
+		s.fake.eos_step = 2;
+		CHECK_INT(sched_loop(&s), ERR_NONE);
+		sched_close(&s);
+		TIMES(s, 0, 0, 10, 30);
+		TIMES(s, 1, 0, 10, 50);
+		CHECK_INT(s.requests[0].outputs, 3);
+		CHECK_INT(s.requests[0].state, REQUEST_FINISHED);
+		CHECK_INT(s.stats.output_tokens, 8);
+		CHECK_INT(s.gaps, 6);
+		sched_free(&s);
+	}
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
@@ -444,6 +511,9 @@ int main(void)
 		{"an_end_nobody_knew_of_costs_a_step", an_end_nobody_knew_of_costs_a_step},
 		{"without_kv_cache_all_is_computed_again", without_kv_cache_all_is_computed_again},
 		{"reservation_decides_how_many_run", reservation_decides_how_many_run},
+		{"wasted_memory_is_accounted_for", wasted_memory_is_accounted_for},
+		{"holes_too_small_for_the_next_one", holes_too_small_for_the_next_one},
+		{"end_of_sequence_ends_a_request_early", end_of_sequence_ends_a_request_early},
 		{"client_limit_counts_as_latency", client_limit_counts_as_latency},
 		{"child_arrives_after_its_parent_and_a_delay", child_arrives_after_its_parent_and_a_delay},
 	};
