@@ -37,17 +37,41 @@ static bool fits_all(struct block_fit f)
 	return f.up == f.rows || f.full == f.rows;
 }
 
-/* Removes the requests whose drop[] is set, counting them under the rule. */
-static void drop_marked(struct trace_reader *r, const bool *drop, const char *rule)
+/* Those that wait for dropped requests go too. Links are in the order of their children, parents before them. */
+static void drop_followers(struct trace_reader *r, bool *drop)
+{
+	int64_t n = 0;
+	for (int64_t i = 0; i < r->n_links; i++)
+		if (drop[r->links[i].parent] && !drop[r->links[i].child]) {
+			drop[r->links[i].child] = true;
+			n++;
+		}
+	if (n)
+		trace_drop(r, "waits for a request left out", n);
+}
+
+/* Removes the requests whose drop[] is set, and the links to them. */
+static int remove_dropped(struct trace_reader *r, const bool *drop, struct err *e)
 {
 	struct workload *w = r->w;
-	int64_t kept = 0;
-	for (int64_t i = 0; i < w->n; i++)
+	int64_t kept = 0, links = 0;
+	int32_t *moved_to = mem_zalloc((size_t)w->n, sizeof *moved_to);
+	if (!moved_to)
+		return err_no_memory(e, "checking hash ids");
+	for (int64_t i = 0; i < w->n; i++) {
+		moved_to[i] = (int32_t)kept;
 		if (!drop[i])
 			w->specs[kept++] = w->specs[i];
-	if (kept < w->n)
-		trace_drop(r, rule, w->n - kept);
+	}
 	w->n = kept;
+	for (int64_t i = 0; i < r->n_links; i++) {
+		struct trace_link l = r->links[i];
+		if (!drop[l.child])
+			r->links[links++] = (struct trace_link){moved_to[l.parent], moved_to[l.child]};
+	}
+	r->n_links = links;
+	mem_free(moved_to);
+	return ERR_NONE;
 }
 
 /* Most rows agree with the block size, some do not: those are bad rows. */
@@ -68,18 +92,20 @@ static int drop_misfits(struct trace_reader *r, int64_t block, bool full, struct
 			 "%d ids, but %d tokens in blocks of %lld make %lld; --hash-block-size sets the size",
 			 s->n_hashes, s->prompt_tokens, (long long)block, (long long)want);
 		struct err bad = {ERR_NONE, ""};
-		code = trace_bad(r, s->row, "hash_ids", NULL, 0, why, &bad);
-		if (!drop) {
-			*e = bad;
-			return code;
-		}
+		trace_bad(r, s->row, "hash_ids", NULL, 0, why, &bad);
+		if (!drop)
+			return err_set(e, bad.code, "%s", bad.text);
 		drop[i] = true;
+		trace_drop(r, "bad row", 1);
 		if (!r->report->first_bad[0])
 			snprintf(r->report->first_bad, sizeof r->report->first_bad, "%.239s", bad.text);
 	}
-	drop_marked(r, drop, "bad row");
+	if (drop) {
+		drop_followers(r, drop);
+		code = remove_dropped(r, drop, e);
+	}
 	mem_free(drop);
-	return ERR_NONE;
+	return code;
 }
 
 /* The only power of two that every row agrees with, or 0. */
@@ -164,7 +190,6 @@ struct graph {
 	int32_t *queue; /* [n] in an order where parents come first */
 	int64_t *soonest; /* [n] no arrival is earlier: the latest parent's, plus the delay */
 	int32_t *moved_to; /* [n] index in the finished workload, -1: dropped */
-	int32_t *pairs; /* [2 * n_links] */
 	int32_t *rows; /* [n] */
 	bool *drop; /* [n] */
 };
@@ -178,7 +203,6 @@ static void graph_free(struct graph *g)
 	mem_free(g->queue);
 	mem_free(g->soonest);
 	mem_free(g->moved_to);
-	mem_free(g->pairs);
 	mem_free(g->rows);
 	mem_free(g->drop);
 }
@@ -195,12 +219,11 @@ static int graph_create(struct graph *g, const struct trace_reader *r, struct er
 		.queue = mem_zalloc(n, sizeof *g->queue),
 		.soonest = mem_zalloc(n, sizeof *g->soonest),
 		.moved_to = mem_zalloc(n, sizeof *g->moved_to),
-		.pairs = mem_zalloc(2 * m, sizeof *g->pairs),
 		.rows = mem_zalloc(n, sizeof *g->rows),
 		.drop = mem_zalloc(n, sizeof *g->drop),
 	};
 	if (!g->child_at || !g->child || !g->n_parents || !g->left || !g->queue || !g->soonest || !g->moved_to ||
-	    !g->pairs || !g->rows || !g->drop)
+	    !g->rows || !g->drop)
 		return err_no_memory(e, "dependencies");
 	for (int64_t i = 0; i < r->n_links; i++) {
 		g->child_at[r->links[i].parent]++;
@@ -308,18 +331,40 @@ static int reorder(struct trace_reader *r, struct graph *g, struct err *e)
 	return ERR_NONE;
 }
 
-static int link_all(struct trace_reader *r, struct graph *g, struct err *e)
+/* Links what is left, moved_to (NULL: nothing moved) telling where requests are now. The links are not needed again. */
+static int link_all(struct trace_reader *r, const int32_t *moved_to, struct err *e)
 {
 	int64_t m = 0;
-	int32_t *parents = g->pairs, *children = g->pairs + r->n_links;
+	int32_t *pairs = mem_zalloc((size_t)r->n_links, 2 * sizeof *pairs);
+	if (!pairs)
+		return err_no_memory(e, "dependencies");
+	int32_t *parents = pairs, *children = pairs + r->n_links;
 	for (int64_t i = 0; i < r->n_links; i++) {
-		int32_t p = g->moved_to[r->links[i].parent], c = g->moved_to[r->links[i].child];
-		if (p < 0 || c < 0)
-			continue;
-		parents[m] = p;
-		children[m++] = c;
+		int32_t p = r->links[i].parent, c = r->links[i].child;
+		parents[m] = moved_to ? moved_to[p] : p;
+		children[m] = moved_to ? moved_to[c] : c;
+		m += parents[m] >= 0 && children[m] >= 0;
 	}
-	return workload_link(r->w, parents, children, m, e);
+	mem_free(r->links);
+	r->links = NULL;
+	r->n_links = r->cap_links = 0;
+	int code = workload_link(r->w, parents, children, m, e);
+	mem_free(pairs);
+	return code;
+}
+
+/* Conversations without times, turn after turn: they are in order as they are, so the graph need not be drawn up. */
+static bool in_order_already(const struct trace_reader *r)
+{
+	if (r->report->has_arrivals)
+		return false;
+	for (int64_t i = 0; i < r->w->n; i++)
+		if (r->w->specs[i].arrival_ns)
+			return false;
+	for (int64_t i = 0; i < r->n_links; i++)
+		if (r->links[i].parent >= r->links[i].child)
+			return false;
+	return true;
 }
 
 static int settle_graph(struct trace_reader *r, const bool *dead, struct err *e)
@@ -339,8 +384,15 @@ static int settle_graph(struct trace_reader *r, const bool *dead, struct err *e)
 		code = refuse_circle(r, &g, e);
 	if (!code)
 		code = reorder(r, &g, e);
-	if (!code)
-		code = link_all(r, &g, e);
+	if (!code) {
+		/* Linking takes room of its own: give back what it does not need. */
+		int32_t *moved_to = g.moved_to;
+		g.moved_to = NULL;
+		graph_free(&g);
+		g = (struct graph){0};
+		code = link_all(r, moved_to, e);
+		mem_free(moved_to);
+	}
 	if (!code && r->report->has_arrivals)
 		make_relative(r, r->w->n_parents);
 out:
@@ -359,7 +411,9 @@ static int settle_list(struct trace_reader *r, struct err *e)
 
 int trace_settle(struct trace_reader *r, bool *dead, struct err *e)
 {
-	int code = r->n_links || dead ? settle_graph(r, dead, e) : settle_list(r, e);
+	int code = !r->n_links && !dead           ? settle_list(r, e)
+		   : !dead && in_order_already(r) ? link_all(r, NULL, e)
+						  : settle_graph(r, dead, e);
 	/* sessions and classes were numbered as they came in the file */
 	return code ? code : subset_renumber(r->w, e);
 }

@@ -329,6 +329,22 @@ static void aiperf_sessions_without_times_go_turn_by_turn(void)
 	CU_ASSERT(w.specs[0].output_id != w.specs[k == 1 ? 2 : 1].output_id);
 }
 
+static void aiperf_turns_behind_a_bad_one_are_dropped_with_it(void)
+{
+	fresh();
+	options.on_bad_row = TRACE_BAD_ROW_SKIP;
+	must_read("{\"session_id\": 1, \"input_length\": 600, \"output_length\": 1, \"hash_ids\": [1, 2]}\n"
+		  "{\"session_id\": 2, \"input_length\": 600, \"output_length\": 2, \"hash_ids\": [1, 2, 3]}\n"
+		  "{\"session_id\": 2, \"input_length\": 700, \"output_length\": 3, \"hash_ids\": [1, 2]}\n"
+		  "{\"session_id\": 1, \"input_length\": 1600, \"output_length\": 4, \"hash_ids\": [1, 2, 3, 4]}\n",
+		  2);
+	CHECK_INT(dropped_by("bad row"), 1);
+	CHECK_INT(dropped_by("waits for a request left out"), 1);
+	check_request(0, 0, 600, 1);
+	check_request(1, 0, 1600, 4);
+	CHECK_INT(parents_of(1), 1);
+}
+
 static void native_rows_form_a_graph(void)
 {
 	fresh();
@@ -602,6 +618,7 @@ static const struct test tests[] = {
 	{"single_turns_are_not_one_conversation", single_turns_are_not_one_conversation},
 	{"aiperf_goes_by_time_if_the_first_row_has_one", aiperf_goes_by_time_if_the_first_row_has_one},
 	{"aiperf_sessions_without_times_go_turn_by_turn", aiperf_sessions_without_times_go_turn_by_turn},
+	{"aiperf_turns_behind_a_bad_one_are_dropped_with_it", aiperf_turns_behind_a_bad_one_are_dropped_with_it},
 	{"native_rows_form_a_graph", native_rows_form_a_graph},
 	{"native_rows_behind_a_bad_one_are_dropped_with_it", native_rows_behind_a_bad_one_are_dropped_with_it},
 	{"sharegpt_filter_drops_by_its_bounds", sharegpt_filter_drops_by_its_bounds},
