@@ -49,6 +49,7 @@ struct step {
 	int32_t preempted;
 	int64_t window_ctx; /* contexts, each capped at the window */
 	int32_t window_growing; /* rows below it */
+	int64_t kv_tokens, kv_reserved, kv_external; /* slots while it ran */
 	struct step_row row;
 };
 
@@ -75,6 +76,7 @@ struct ref {
 	int64_t now_ns, wake_ns, device_free_ns;
 	int64_t budget;
 	int32_t gave_way; /* preempted in this round */
+	bool misfit; /* contiguous: enough was free for the head of the queue, but not in one piece */
 	struct step *plan; /* being planned */
 	struct step *running_step; /* with asynchronous scheduling: in flight beside it, or NULL */
 };
@@ -582,13 +584,16 @@ static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t 
 	q->pad = pad;
 	if (contiguous(f) && !f->s->cfg.kv_off) {
 		/* the table is filled below, behind the ADMIT event */
-		int32_t need = blocks_for(f, reserve + pad), best = 0, len = 0;
+		int32_t need = blocks_for(f, reserve + pad), best = 0, len = 0, all = 0;
 		for (int32_t b = 0; b < f->s->cfg.num_blocks; b++) {
 			len = f->taken[b] ? 0 : len + 1;
 			best = len > best ? len : best;
+			all += !f->taken[b];
 		}
-		if (best < need)
+		if (best < need) {
+			f->misfit |= all >= need;
 			return false;
+		}
 	} else if (!f->s->cfg.kv_off) {
 		int64_t now = (int64_t)hit * bs + n + pad, all = (int64_t)tokens_of(q) + pad;
 		int64_t need = blocks_for(f, whole_must_fit ? all : now) - hit + unreferenced;
@@ -832,6 +837,23 @@ static void count_decode(const struct ref *f, struct step *st, int64_t ctx)
 	st->window_growing += !window || ctx < window;
 }
 
+/* Slots that hold a token, that wait for one, and that are free without being of use. */
+static void count_memory(const struct ref *f, struct step *st)
+{
+	int64_t bs = f->s->cfg.block_size;
+	for (int32_t i = 0; i < f->n_running; i++) {
+		const struct seq *q = &f->q[f->running[i]];
+		int64_t in_the_end = q->prompt + (q->limit > 1 ? q->limit - 1 : 0);
+		st->kv_tokens += q->computed;
+		if (contiguous(f) && !f->s->cfg.kv_off && !q->held && in_the_end > q->computed)
+			st->kv_reserved += in_the_end - q->computed;
+	}
+	for (int32_t b = 0; b < f->s->cfg.num_blocks; b++) {
+		st->kv_tokens -= f->count[b] > 1 ? (f->count[b] - 1) * bs : 0;
+		st->kv_external += f->misfit && !f->taken[b] ? bs : 0;
+	}
+}
+
 static void count_row(struct ref *f, struct step *st)
 {
 	struct step_row *row = &st->row;
@@ -894,6 +916,7 @@ static bool begin(struct ref *f, struct step *st)
 	do { /* making room may be all that a round does: then the next one follows at the same moment */
 		st->preempted += f->gave_way;
 		f->gave_way = 0;
+		f->misfit = false;
 		if (f->s->policy == REF_NAIVE)
 			plan_naive(f);
 		else if (f->s->policy == REF_CONTINUOUS)
@@ -906,6 +929,7 @@ static bool begin(struct ref *f, struct step *st)
 	if (!st->n_items)
 		return false;
 	count_row(f, st);
+	count_memory(f, st);
 	uint64_t digest = 0;
 	for (int32_t i = 0; i < f->w->n; i++)
 		for (int32_t k = 0; k < f->q[i].n_blocks; k++)
@@ -951,6 +975,18 @@ static void finish(struct ref *f, const struct step *st, int32_t req)
 	list_remove(f->running, &f->n_running, req);
 }
 
+static void count_time(struct ref *f, const struct step *st)
+{
+	struct engine_stats *t = &f->out->stats;
+	int64_t dt = st->end_ns - st->start_ns, bs = f->s->cfg.block_size;
+	t->busy_ns += dt;
+	t->kv_slot_ns += (double)(f->s->cfg.num_blocks * bs * dt);
+	t->kv_token_ns += (double)(st->kv_tokens * dt);
+	t->kv_reserved_ns += (double)(st->kv_reserved * dt);
+	t->kv_external_ns += (double)(st->kv_external * dt);
+	t->kv_internal_ns += (double)((st->row.blocks_used * bs - st->kv_tokens - st->kv_reserved) * dt);
+}
+
 static void end(struct ref *f, struct step *st)
 {
 	for (int32_t i = 1; i < st->n_items; i++)
@@ -986,7 +1022,7 @@ static void end(struct ref *f, struct step *st)
 	ref_push_step(f->out, &st->row);
 	say(f, EVENT_STEP, st->end_ns, st->number, -1, st->start_ns, st->end_ns);
 	f->out->stats.steps++;
-	f->out->stats.busy_ns += st->end_ns - st->start_ns;
+	count_time(f, st);
 	free(st->items);
 	st->items = NULL;
 }

@@ -46,7 +46,7 @@ struct ref_result {
 	int64_t *gaps; /* [n_gaps] between consecutive tokens, in the order they came */
 	int64_t n_gaps, cap_gaps;
 	struct request *requests; /* [w->n] */
-	struct engine_stats stats; /* what is counted, not the time-weighted waste */
+	struct engine_stats stats;
 	bool stalled;
 };
 
