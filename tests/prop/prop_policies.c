@@ -369,7 +369,7 @@ struct options {
 static bool parse(struct options *o, int argc, char **argv)
 {
 	const char *s = getenv("LOCKSTEP_PROP_SECONDS"), *seed = getenv("LOCKSTEP_PROP_SEED");
-	*o = (struct options){.seconds = s ? atof(s) : 40, .cases = 5000, .seed = seed ? atoll(seed) : 1};
+	*o = (struct options){.seconds = s ? atof(s) : 40, .cases = 40000, .seed = seed ? atoll(seed) : 1};
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
 			o->seconds = atof(argv[++i]);
