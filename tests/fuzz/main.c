@@ -272,6 +272,8 @@ int main(int argc, char **argv)
 	watch(name, seed);
 	int64_t done = run_for(seconds, runs, seed);
 	printf("%s: %lld inputs, seed %llu\n", name, (long long)done, (unsigned long long)seed);
+	printf("%s: %d passed, %d failed, 0 skipped\n", name, done > 0,
+	       done <= 0); /* whatever fails ends the program before */
 	for (int i = 0; i < n_files; i++)
 		free(files[i].bytes);
 	return 0;
