@@ -302,6 +302,7 @@ enum plan_status plan_admit(struct plan *p, int32_t req, const struct admit_opti
 	int32_t hit_pages = g->cfg.prefix_caching ? g->hit.pages : 0;
 	queue_remove(&g->waiting, req);
 	s->pad = o->pad;
+	g->reserves_ahead |= o->reserve > 0 && !g->contiguous;
 	admit_accounts(g, s, hit_pages * g->cfg.block_size);
 	if (admit_memory(g, s, hit_pages, fresh))
 		return PLAN_BAD;

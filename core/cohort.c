@@ -75,12 +75,13 @@ int32_t cohort_demand(const struct engine *g)
 	return n;
 }
 
-int32_t cohort_take_blocks(struct engine *g)
+/* Gives the members of one bucket their blocks; how many, or -1. */
+static inline int32_t serve_bucket(struct engine *g, int32_t head)
 {
 	int32_t n = 0;
-	for (int32_t i = g->cohort.wheel[g->cohort.due].head; i >= 0; i = g->slots[i].bucket_next) {
+	for (int32_t i = head; i >= 0; i = g->slots[i].bucket_next) {
 		struct slot *s = &g->slots[i];
-		if (!lacks_block(g, s))
+		if (g->reserves_ahead && !lacks_block(g, s))
 			continue;
 		if (!g->pool.ref && s->n_blocks < s->cap_blocks)
 			s->blocks[s->n_blocks++] = kv_alloc_plain(&g->pool);
@@ -89,6 +90,39 @@ int32_t cohort_take_blocks(struct engine *g)
 		n++;
 	}
 	return n;
+}
+
+int32_t cohort_take_blocks(struct engine *g)
+{
+	return serve_bucket(g, g->cohort.wheel[g->cohort.due].head);
+}
+
+int cohort_turn_run(struct engine *g, int64_t start_ns, const int64_t *end_ns, int64_t steps, struct wheel_run *out)
+{
+	struct cohort *c = &g->cohort;
+	const struct slot_list *wheel = c->wheel;
+	int32_t due = c->due, size = g->cfg.block_size, taken = 0;
+	int64_t last_ns = end_ns[steps - 1], block_ns = 0, elapsed_ns = 0, begin_ns = start_ns;
+	bool paged = !g->contiguous;
+	for (int64_t i = 0; i < steps; i++) {
+		if (paged && wheel[due].head >= 0) {
+			int32_t n = serve_bucket(g, wheel[due].head);
+			if (n < 0)
+				return ERR_MEMORY;
+			taken += n;
+			block_ns += n * (last_ns - begin_ns);
+		}
+		elapsed_ns += begin_ns - start_ns;
+		begin_ns = end_ns[i];
+		if (++due == size)
+			due = 0;
+	}
+	c->due = due;
+	c->tick += steps;
+	/* Sum over the steps of (number of the step, from 1) x duration, by parts. */
+	*out = (struct wheel_run){
+		.taken = taken, .block_ns = block_ns, .step_ns = steps * (last_ns - start_ns) - elapsed_ns};
+	return ERR_NONE;
 }
 
 /* --- joining and leaving ---------------------------------------------------------------------------------------- */
@@ -189,7 +223,7 @@ int cohort_remember(struct engine *g, struct step *st)
 	return ERR_NONE;
 }
 
-void cohort_turn(struct engine *g)
+static void turn(struct engine *g)
 {
 	g->cohort.tick++;
 	if (++g->cohort.due == g->cfg.block_size)
@@ -212,7 +246,7 @@ int cohort_advance(struct engine *g, struct step *st)
 {
 	if (st && g->cfg.prefix_caching && cohort_remember(g, st))
 		return ERR_MEMORY;
-	cohort_turn(g);
+	turn(g);
 	cohort_add_ticks(g, 1);
 	return ERR_NONE;
 }

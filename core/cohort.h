@@ -54,8 +54,14 @@ int32_t cohort_take_blocks(struct engine *g);
 int cohort_remember(struct engine *g, struct step *st);
 /* One tick: sums move on; pages that are full now are remembered (st NULL: they have been). */
 int cohort_advance(struct engine *g, struct step *st);
-/* The two halves of it, for runs of uniform steps: the wheel turns at each, the sums may follow for all of them. */
-void cohort_turn(struct engine *g);
+/* The two halves of it, for a run of uniform steps (one after another from start_ns, ending at end_ns[0 .. steps)): the
+ * wheel turns once per step, the sums follow for all of them. */
+struct wheel_run {
+	int32_t taken; /* blocks given */
+	int64_t block_ns; /* sum over them of the time from the start of their step to the run's end */
+	int64_t step_ns; /* sum over the steps of their number, from 1, times their duration */
+};
+int cohort_turn_run(struct engine *g, int64_t start_ns, const int64_t *end_ns, int64_t steps, struct wheel_run *out);
 void cohort_add_ticks(struct engine *g, int64_t ticks);
 /* A member did not get its token in the tick just taken. */
 void cohort_skipped(struct engine *g, struct slot *s);

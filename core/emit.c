@@ -277,25 +277,15 @@ static int repeat_uniform(struct engine *g, struct step *st)
 static int repeat_quietly(struct engine *g, struct step *st, const struct step_result *res)
 {
 	int64_t more = res->steps - 1, n = g->cohort.list.n, start_ns = res->end_ns[0];
-	int64_t weighted = 0; /* sum of (steps done) x duration: tokens grow by n with each */
-	int64_t growing = 0; /* sum of (blocks taken in this run) x duration */
-	int32_t taken = 0, used = st->mem.used;
-	for (int64_t i = 1, before = start_ns; i <= more; i++) {
-		int32_t now = g->contiguous ? 0 : cohort_take_blocks(g);
-		if (now < 0)
-			return ERR_MEMORY;
-		taken += now;
-		int64_t dt = res->end_ns[i] - before;
-		before = res->end_ns[i];
-		weighted += i * dt;
-		growing += taken * dt;
-		cohort_turn(g);
-	}
 	int64_t dt = res->end_ns[more] - start_ns;
-	g->usage.token += (__int128)st->mem.tokens * dt + (__int128)n * weighted;
-	g->usage.used += (__int128)used * dt + growing;
+	struct wheel_run run;
+	if (cohort_turn_run(g, start_ns, res->end_ns + 1, more, &run))
+		return ERR_MEMORY;
+	/* Tokens grow by n with each step, blocks as the wheel gave them. */
+	g->usage.token += (__int128)st->mem.tokens * dt + (__int128)n * run.step_ns;
+	g->usage.used += (__int128)st->mem.used * dt + run.block_ns;
 	if (g->contiguous) {
-		g->usage.reserved += (__int128)st->mem.reserved * dt - (__int128)n * weighted;
+		g->usage.reserved += (__int128)st->mem.reserved * dt - (__int128)n * run.step_ns;
 		g->usage.external += (__int128)st->mem.external * dt;
 	}
 	if (g->rec.run)
@@ -314,8 +304,8 @@ static int repeat_quietly(struct engine *g, struct step *st, const struct step_r
 	t->pad_tokens += g->held.n * more;
 	g->held_ctx += g->held.n * more;
 	g->held_ticks += g->held.n ? more : 0;
-	if (used + taken > t->max_blocks_used)
-		t->max_blocks_used = used + taken;
+	if (st->mem.used + run.taken > t->max_blocks_used)
+		t->max_blocks_used = st->mem.used + run.taken;
 	return ERR_NONE;
 }
 

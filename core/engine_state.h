@@ -22,36 +22,36 @@
 enum slot_part { PART_FREE = 0, PART_PREFILL, PART_COHORT, PART_HELD };
 
 struct slot {
+	/* What a decode tick touches, together. */
+	int32_t *blocks; /* [n_blocks] its block table */
+	int64_t cap_blocks;
+	int32_t n_blocks;
+	int32_t bucket_next, bucket_prev;
+	int32_t bucket; /* -1: never needs a block (contiguous) */
+	int32_t computed; /* tokens whose KV is there or being written by steps in flight */
+	int32_t outputs; /* tokens produced or being produced by steps in flight */
+	int32_t pad; /* padding before its prompt, part of its context */
+	uint8_t part; /* enum slot_part */
+	int64_t base_tick;
+	int64_t order; /* admission number */
+
 	int32_t req; /* index into the workload */
 	int32_t prompt; /* tokens */
 	int32_t bound; /* outputs at which it ends: the trace's length and every limit */
 	int32_t max_out; /* the same without the trace's secret: what policies may know */
-	int32_t computed; /* tokens whose KV is there or being written by steps in flight */
-	int32_t outputs; /* tokens produced or being produced by steps in flight */
 	int32_t emitted; /* tokens that have come out; flat mode and prefilling only */
-	int32_t pad; /* padding before its prompt, part of its context */
 	int32_t peak; /* most tokens computed before a preemption: below it, work is recomputation */
-	int64_t order; /* admission number */
-	int64_t base_tick;
-
 	int32_t run_next, run_prev; /* running list; run_next also chains free slots */
 	int32_t part_next, part_prev; /* list of its part */
-	int32_t bucket_next, bucket_prev;
-	int32_t bucket; /* -1: never needs a block (contiguous) */
-	uint8_t part; /* enum slot_part */
-	int32_t fresh_at; /* place in cohort.fresh: its last token came at last_ns, not with the last tick; -1 = it did not */
-	int64_t last_ns;
 
-	int64_t sched_step; /* step it is scheduled in, -1 */
-	int32_t sched_row; /* its row there */
+	int32_t fresh_at; /* place in cohort.fresh: its last token came at last_ns, not with the last tick; -1 = it did not */
+	int32_t sched_row; /* its row in */
+	int64_t sched_step; /* the step it is scheduled in, -1 */
+	int64_t last_ns;
 	uint32_t epoch; /* grows when the slot is emptied: rows in flight of an earlier tenant are void */
 
-	int32_t *blocks; /* [n_blocks] its block table */
-	int32_t n_blocks;
-	int64_t cap_blocks;
-
-	struct content_walk content; /* prefix caching: identities of its pages, known_pages of them so far */
-	int32_t known_pages;
+	int32_t known_pages; /* prefix caching: identities of its pages, so many of them so far */
+	struct content_walk content;
 };
 
 /* One scheduled piece of work. */
@@ -125,6 +125,7 @@ struct engine {
 	bool contiguous; /* memory manager */
 	bool in_finish; /* on_finish is running: plan_hold allowed */
 	bool planning;
+	bool reserves_ahead; /* some request holds blocks beyond what it has computed */
 	bool contig_misfit; /* the head found only holes too small in this step */
 	bool budget_capped; /* max_model_len was lowered to what a step's budget can compute whole */
 

@@ -73,6 +73,9 @@ static int check_slot(const struct engine *g, const struct slot *s, struct err *
 	       s->prompt + outputs);
 	EXPECT((int64_t)s->n_blocks * g->cfg.block_size >= computed + s->pad, "request %s has %d tokens in %d blocks",
 	       who, computed + s->pad, s->n_blocks);
+	if (!g->contiguous && !g->reserves_ahead && !g->cfg.async_scheduling && s->part != PART_HELD)
+		EXPECT(s->n_blocks == kv_blocks_for((int64_t)computed + s->pad, g->cfg.block_size),
+		       "request %s has %d blocks for %d tokens", who, s->n_blocks, computed + s->pad);
 	if (s->part == PART_COHORT && !g->flat && g->begun == g->ended)
 		EXPECT(computed == s->prompt + outputs - 1, "request %s decodes with %d of %d tokens computed", who,
 		       computed, s->prompt + outputs);

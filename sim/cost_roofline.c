@@ -203,28 +203,30 @@ static int64_t roofline_run(const struct cost *c, struct batch *b, int64_t start
 			    struct cost_time *all)
 {
 	const struct roofline *r = (const struct roofline *)c;
+	const struct decode_rate rate = r->decode;
 	double base = tokens_ns(r, b->decodes) + rows_ns(r, b->sampled) + r->attention_kernels_ns;
 	double fixed = b->decodes * r->decode.fixed, n_full = r->n_full, n_window = r->n_window;
-	int64_t n = 0, t = start_ns;
+	int64_t n = 0, t = start_ns, host_ns = r->step_ns + r->request_ns * (int64_t)b->decodes, device_ns;
+	int64_t ctx = b->decode_ctx, window = b->decode_ctx_window, until_ns = b->until_ns;
 	do {
-		double ns = base + n_full * layer_ns(&r->decode, fixed, b->decode_ctx);
+		double ns = base + n_full * layer_ns(&rate, fixed, ctx);
 		if (n_window > 0)
-			ns += n_window * layer_ns(&r->decode, fixed, b->decode_ctx_window);
-		int64_t device_ns = to_ns(ns), host_ns = r->step_ns + r->request_ns * (int64_t)b->decodes;
-		if (r->launch_ns > 0)
-			host_ns += launch_excess(r, b, device_ns);
-		if (n && host_ns != all->host_ns)
-			break;
-		*all = (struct cost_time){device_ns, host_ns, 0};
+			ns += n_window * layer_ns(&rate, fixed, window);
+		device_ns = to_ns(ns);
 		t += host_ns + device_ns;
 		end_ns[n++] = t;
-		b->decode_ctx += b->decodes;
-		b->decode_ctx_window += b->window_growing;
-	} while (n < most && t < b->until_ns);
+		ctx += b->decodes;
+		window += b->window_growing;
+	} while (n < most && t < until_ns);
+	*all = (struct cost_time){device_ns, host_ns, 0};
+	b->decode_ctx = ctx;
+	b->decode_ctx_window = window;
 	return n;
 }
 
 static const struct cost_ops roofline_ops = {"roofline", roofline_step, roofline_destroy, roofline_run};
+/* Launching each kernel may take the host longer than the device, by a part that changes from step to step. */
+static const struct cost_ops eager_ops = {"roofline", roofline_step, roofline_destroy, NULL};
 
 /* The rate of products with weights held in t: FLOP/ns. */
 static double product_rate(const struct device *d, const struct weight_format *f, enum weight_group g)
@@ -303,7 +305,7 @@ int cost_roofline_create(struct cost **out, const struct cost_setup *s, struct e
 	struct roofline *r = mem_zalloc(1, sizeof *r);
 	if (!r)
 		return err_no_memory(e, "the roofline model");
-	r->base.ops = &roofline_ops;
+	r->base.ops = s->eager ? &eager_ops : &roofline_ops;
 	r->tokens_ns = mem_zalloc(TOKENS_KEPT, sizeof *r->tokens_ns);
 	r->rows_ns = mem_zalloc(ROWS_KEPT, sizeof *r->rows_ns);
 	r->decode_rows = mem_zalloc(ROWS_KEPT, sizeof *r->decode_rows);
@@ -372,7 +374,7 @@ int32_t cost_roofline_ops(const struct cost *c, const struct batch *b, struct co
 	int64_t tokens = b->decodes + b->prefill_tokens;
 	int32_t n = 0;
 	struct op_work w;
-	if (c->ops != &roofline_ops || tokens <= 0)
+	if (c->ops->step != roofline_step || tokens <= 0)
 		return 0;
 	for (int op = 0; op < TOKEN_OPS; op++) {
 		op_tokens(&r->shapes, (enum token_op)op, (double)tokens, &w);
