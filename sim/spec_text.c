@@ -114,7 +114,7 @@ static int unknown_name(const char *kind, const char *name, struct err *e)
 	for (int i = 0; i < MAX && spec_name_at(kind, i, names[i], sizeof names[i]); i++) {
 		near_offer(&m, names[i]);
 		size_t n = strlen(all);
-		snprintf(all + n, sizeof all - n, "%s%s", n ? ", " : "", names[i]);
+		snprintf(all + n, sizeof all - n, "%s%.63s", n ? ", " : "", names[i]);
 	}
 	near_text(&m, near, sizeof near);
 	return err_set(e, ERR_INPUT,
