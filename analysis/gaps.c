@@ -173,17 +173,23 @@ void gaps_add(void *ctx, int64_t gap_ns, int64_t count)
 
 void gaps_add_run(struct gaps *g, int64_t start_ns, const int64_t *end_ns, int64_t steps, int64_t count)
 {
-	/* Where there is room for all of them, nothing else has to be asked for each. */
-	bool room = g->n + steps <= g->cap;
-	for (int64_t i = 0; i < steps; i++) {
-		int64_t gap_ns = end_ns[i] - start_ns;
+	int64_t i = 0;
+	if (g->n + steps <= g->cap && g->n > g->merged) {
+		/* There is room for all of them, and a pair before them to compare with. */
+		struct gap_pair *last = &g->pairs[g->n - 1];
+		for (; i < steps; i++) {
+			int64_t gap_ns = end_ns[i] - start_ns;
+			start_ns = end_ns[i];
+			if (gap_ns == last->gap_ns)
+				last->count += count;
+			else
+				*++last = (struct gap_pair){gap_ns, count};
+		}
+		g->n = last + 1 - g->pairs;
+	}
+	for (; i < steps; i++) {
+		gaps_add(g, end_ns[i] - start_ns, count);
 		start_ns = end_ns[i];
-		if (!room)
-			gaps_add(g, gap_ns, count);
-		else if (g->n > g->merged && g->pairs[g->n - 1].gap_ns == gap_ns)
-			g->pairs[g->n - 1].count += count;
-		else
-			g->pairs[g->n++] = (struct gap_pair){gap_ns, count};
 	}
 }
 

@@ -268,13 +268,14 @@ int engine_ingest(struct engine *g, int64_t now_ns, struct err *e)
 	int64_t arrival_ns;
 	g->now_ns = now_ns;
 	g->event_step = g->begun;
-	do {
+	/* A rejection may free a place at the client: until nobody comes any more. */
+	for (bool came = true; came;) {
 		if (g->w->child_at && bury_orphans(g, e))
 			return ERR_MEMORY;
-		while ((req = source_pop(g->src, g->now_ns, &arrival_ns)) >= 0)
+		for (came = false; (req = source_pop(g->src, now_ns, &arrival_ns)) >= 0; came = true)
 			if (arrive(g, req, arrival_ns, e) || (g->w->child_at && bury_orphans(g, e)))
 				return ERR_MEMORY;
-	} while (source_next_ns(g->src) <= g->now_ns);
+	}
 	if (g->waiting.count > g->stats.max_waiting)
 		g->stats.max_waiting = g->waiting.count;
 	return ERR_NONE;

@@ -224,6 +224,7 @@ void slot_list_drop(struct engine *g, struct slot_list *l, int32_t slot);
 /* memory.c: a slot's KV memory, whichever manager holds it */
 int memory_init(struct engine *g, struct err *e);
 void memory_free(struct engine *g);
+int memory_table_room(struct engine *g, struct slot *s, int32_t n); /* for n more blocks */
 int memory_append(struct engine *g, struct slot *s, int32_t n); /* n more blocks; the caller checked they are free */
 int memory_share(struct engine *g, struct slot *s, const int32_t *blocks, int32_t n);
 void memory_release(struct engine *g, struct slot *s);

@@ -30,7 +30,7 @@ int32_t memory_used(const struct engine *g)
 	return g->contiguous ? g->contig.num_blocks - g->contig.n_free : g->pool.num_blocks - g->pool.n_free;
 }
 
-static int table_room(struct engine *g, struct slot *s, int32_t n)
+int memory_table_room(struct engine *g, struct slot *s, int32_t n)
 {
 	if (mem_grow((void **)&s->blocks, &s->cap_blocks, s->n_blocks + n, sizeof *s->blocks))
 		return err_no_memory(&g->fault, "a block table");
@@ -46,7 +46,7 @@ static void tell_blocks(struct engine *g, const struct slot *s, int32_t from)
 
 int memory_append(struct engine *g, struct slot *s, int32_t n)
 {
-	if (table_room(g, s, n))
+	if (memory_table_room(g, s, n))
 		return ERR_MEMORY;
 	int32_t from = s->n_blocks;
 	if (g->contiguous) {
@@ -63,7 +63,7 @@ int memory_append(struct engine *g, struct slot *s, int32_t n)
 
 int memory_share(struct engine *g, struct slot *s, const int32_t *blocks, int32_t n)
 {
-	if (table_room(g, s, n))
+	if (memory_table_room(g, s, n))
 		return ERR_MEMORY;
 	for (int32_t i = 0; i < n; i++) {
 		kv_share(&g->pool, blocks[i]);
