@@ -288,9 +288,7 @@ static int repeat_quietly(struct engine *g, struct step *st, const struct step_r
 		g->usage.reserved += (__int128)st->mem.reserved * dt - (__int128)n * run.step_ns;
 		g->usage.external += (__int128)st->mem.external * dt;
 	}
-	if (g->rec.run)
-		g->rec.run(g->rec.ctx, start_ns, res->end_ns + 1, more, n);
-	else
+	if (!g->rec.run)
 		for (int64_t i = 1; i <= more; i++)
 			tell_gap(g, res->end_ns[i] - res->end_ns[i - 1], n);
 	cohort_add_ticks(g, more);
@@ -309,7 +307,7 @@ static int repeat_quietly(struct engine *g, struct step *st, const struct step_r
 	return ERR_NONE;
 }
 
-/* One step, all of its rows. */
+/* One step, the cohort's part of it. */
 static void emit_one(struct engine *g, struct step *st, const struct step_result *res, int64_t start_ns, int64_t end_ns)
 {
 	account(g, st, start_ns, end_ns, res);
@@ -322,16 +320,47 @@ static void emit_one(struct engine *g, struct step *st, const struct step_result
 	tell_step(g, st, start_ns, end_ns, res);
 }
 
+/* A run whose first step, too, is nothing but its end to whoever listens: one call tells all of it. */
+static bool is_plain_run(const struct engine *g, const struct step *st, const struct step_result *res)
+{
+	return g->rec.run && st->uniform && !st->acts && !g->cohort.n_fresh && res->start_ns == g->cohort.last_ns;
+}
+
+static int emit_quietly(struct engine *g, struct step *st, const struct step_result *res)
+{
+	int64_t n = g->cohort.list.n - st->joined;
+	bool plain = is_plain_run(g, st, res);
+	if (plain) {
+		account(g, st, res->start_ns, res->end_ns[0], res);
+		g->cohort.last_ns = res->end_ns[0];
+		g->stats.output_tokens += n;
+	} else {
+		emit_one(g, st, res, res->start_ns, res->end_ns[0]);
+	}
+	if (res->steps > 1 && repeat_quietly(g, st, res))
+		return ERR_MEMORY;
+	if (plain)
+		g->rec.run(g->rec.ctx, res->start_ns, res->end_ns, res->steps, n);
+	else if (g->rec.run && res->steps > 1)
+		g->rec.run(g->rec.ctx, res->end_ns[0], res->end_ns + 1, res->steps - 1, n);
+	return ERR_NONE;
+}
+
+static int emit_aloud(struct engine *g, struct step *st, const struct step_result *res)
+{
+	emit_one(g, st, res, res->start_ns, res->end_ns[0]);
+	for (int64_t i = 1; i < res->steps; i++) {
+		if (repeat_uniform(g, st))
+			return ERR_MEMORY;
+		emit_one(g, st, res, res->end_ns[i - 1], res->end_ns[i]);
+	}
+	return ERR_NONE;
+}
+
 int emit_step(struct engine *g, struct step *st, const struct step_result *res, struct err *e)
 {
 	bool quiet = (g->rec.run || !g->rec.step) && !g->cfg.prefix_caching;
-	emit_one(g, st, res, res->start_ns, res->end_ns[0]);
-	for (int64_t i = 1; i < res->steps && !quiet; i++) {
-		if (repeat_uniform(g, st))
-			return err_set(e, ERR_MEMORY, "%s", g->fault.text);
-		emit_one(g, st, res, res->end_ns[i - 1], res->end_ns[i]);
-	}
-	if (quiet && res->steps > 1 && repeat_quietly(g, st, res))
+	if (quiet ? emit_quietly(g, st, res) : emit_aloud(g, st, res))
 		return err_set(e, ERR_MEMORY, "%s", g->fault.text);
 	/* Repeats were steps of their own: they take the numbers that planning each would have given. */
 	g->begun += res->steps - 1;

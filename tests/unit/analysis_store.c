@@ -468,40 +468,119 @@ static void a_full_disk_says_so_in_the_runs_row_if_it_can(void)
 
 /* --- shared ------------------------------------------------------------------------------------------------------- */
 
+/* Children wait here until all of them are there: the parent closes the writing end. */
+struct barrier {
+	int end[2];
+};
+
+static void barrier_make(struct barrier *b)
+{
+	CHECK_INT(pipe(b->end), 0);
+	fflush(stdout);
+}
+
+static void barrier_wait(struct barrier *b)
+{
+	char c;
+	close(b->end[1]);
+	while (read(b->end[0], &c, 1) < 0 && errno == EINTR)
+		;
+}
+
+/* Lets them go, and waits until all have ended well. */
+static void barrier_open(struct barrier *b, const pid_t *children, int n)
+{
+	close(b->end[1]);
+	for (int i = 0; i < n; i++) {
+		int status;
+		CHECK_INT(waitpid(children[i], &status, 0), children[i]);
+		CU_ASSERT_TRUE(WIFEXITED(status));
+		CHECK_INT(WEXITSTATUS(status), 0);
+	}
+	close(b->end[0]);
+}
+
+static _Noreturn void give_up(int status, const char *what, const struct err *e)
+{
+	printf("    %s: %s\n", what, e->text);
+	fflush(stdout);
+	_exit(status);
+}
+
+/* A new file, its switch to a log, its tables, and a last one leaving, which takes the log away, all at the same time:
+ * whoever loses a race waits, and nobody fails. */
+static void many_processes_make_one_database_at_once(void)
+{
+	enum { ROUNDS = 25, PROCESSES = 8, OPENINGS = 3 };
+	struct workload w;
+	struct run_settings s;
+	random_workload(&w, 10, 20, 13);
+	small_settings(&s, &w);
+	for (int round = 0; round < ROUNDS; round++) {
+		const char *path = fresh("raced.db");
+		struct barrier b;
+		pid_t children[PROCESSES];
+		barrier_make(&b);
+		for (int i = 0; i < PROCESSES; i++) {
+			children[i] = fork();
+			if (children[i] != 0)
+				continue;
+			barrier_wait(&b);
+			for (int k = 0; k < OPENINGS; k++) {
+				struct err e = {0};
+				struct store *store;
+				struct run_result r = {.status = RUN_RUNNING};
+				int64_t id;
+				if (store_open(&store, path, false, &e))
+					give_up(2, "opening", &e);
+				if (store_begin_run(store, &s, &w, &r, &id, &e))
+					give_up(3, "storing", &e);
+				store_close(store);
+			}
+			_exit(0);
+		}
+		barrier_open(&b, children, PROCESSES);
+		CHECK_INT(query(path, "SELECT count(*) FROM runs"), PROCESSES * OPENINGS);
+		CHECK_INT(query(path, "SELECT max(run_id) FROM runs"), PROCESSES * OPENINGS);
+		CU_ASSERT_TRUE(is_whole(path));
+	}
+	workload_free(&w);
+}
+
 static void several_processes_store_into_one_database(void)
 {
 	const char *path = fresh("shared.db");
 	struct workload w;
 	random_workload(&w, 1500, 20, 10);
-	fflush(stdout);
 	enum { PROCESSES = 3, RUNS = 4 };
+	struct barrier b;
 	pid_t children[PROCESSES];
+	barrier_make(&b);
 	for (int i = 0; i < PROCESSES; i++) {
 		children[i] = fork();
 		if (children[i] != 0)
 			continue;
+		barrier_wait(&b);
 		struct err e = {0};
 		struct store *store; /* all of them make the new database at once */
 		if (store_open(&store, path, false, &e))
-			_exit(2);
+			give_up(2, "opening", &e);
 		for (int k = 0; k < RUNS; k++) {
 			struct run_settings s;
 			struct run_result r;
 			const struct run_io io = {.store = store};
 			small_settings(&s, &w);
 			s.record = RECORD_STEPS;
-			if (run_execute(&s, &w, &io, &r, &e) || r.store_err.code)
-				_exit(3);
+			if (run_execute(&s, &w, &io, &r, &e))
+				give_up(3, "running", &e);
+			if (r.store_err.code)
+				give_up(4, "storing", &r.store_err);
 			run_result_free(&r);
 		}
 		store_close(store);
 		_exit(0);
 	}
-	for (int i = 0; i < PROCESSES; i++) {
-		int status;
-		waitpid(children[i], &status, 0);
-		CHECK_INT(WEXITSTATUS(status), 0);
-	}
+	barrier_open(&b, children, PROCESSES);
 	CHECK_INT(query(path, "SELECT count(*) FROM runs WHERE status = 'complete'"), PROCESSES * RUNS);
 	CHECK_INT(query(path, "SELECT count(*) FROM requests"), PROCESSES * RUNS * 1500);
 	/* All runs had the same input, so that all have the same rows. */
