@@ -36,7 +36,8 @@ ALL_CFLAGS := -std=c17 -D_GNU_SOURCE -ffp-contract=off -fno-common $(WARN) -I. -
 # How to link what has to be fast, and everything else.
 FAST := $(if $(lto),-flto=auto $(CFLAGS))
 PLAIN := $(if $(lto),-fno-lto)
-LDLIBS := -lsqlite3 -ljansson -lcurl -lz -lm -ldl -lpthread
+# libcurl is loaded when it is needed: traces/curl_api.h
+LDLIBS := -lsqlite3 -ljansson -lz -lm -ldl -lpthread
 ALL_LDFLAGS := -rdynamic $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 src = $(sort $(wildcard $(1)/*.c))

@@ -1,6 +1,5 @@
 #include "traces/fetch.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "core/err.h"
 #include "core/mem.h"
+#include "traces/curl_api.h"
 #include "traces/sha256.h"
 
 #define IDLE_SECONDS 60L
@@ -17,6 +17,7 @@
 /* One download. The file's parts: PATH.part is what has come, PATH.part.tag the server's name of that version (an ETag
  * or a date), so that a file that changed in between is begun anew and not patched together. */
 struct transfer {
+	const struct curl_api *api;
 	const struct fetch_request *q;
 	struct fetch_result *out;
 	CURL *curl;
@@ -141,7 +142,7 @@ static bool begin(struct transfer *t, long status)
 		t->have = 0;
 	}
 	t->out->resumed_at = t->have;
-	curl_easy_getinfo(t->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+	t->api->getinfo(t->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
 	t->total = length > 0 ? t->have + (int64_t)length : 0;
 	if (t->etag[0] && strcmp(t->etag, t->old_tag) != 0)
 		write_text(t->tag, t->etag, "", NULL); /* without it a resumed download is only less safe */
@@ -153,7 +154,7 @@ static size_t on_data(char *data, size_t size, size_t n, void *ctx)
 	struct transfer *t = ctx;
 	size_t len = size * n;
 	long status = 0;
-	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
+	t->api->getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
 	if (status != 200 && status != 206)
 		return len; /* an error's page: not part of the file */
 	if (!t->begun && !begin(t, status))
@@ -178,32 +179,37 @@ static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t u
 static int set_up(struct transfer *t, struct curl_slist **headers, struct err *e)
 {
 	CURL *c = t->curl;
-	CURLcode bad = curl_easy_setopt(c, CURLOPT_URL, t->q->url);
-	bad |= curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-	bad |= curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-	bad |= curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
-	bad |= curl_easy_setopt(c, CURLOPT_MAXREDIRS, 10L);
-	bad |= curl_easy_setopt(c, CURLOPT_USERAGENT, "lockstep/" LOCKSTEP_VERSION);
-	bad |= curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-	bad |= curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, 30L);
-	bad |= curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	bad |= curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, IDLE_SECONDS);
-	bad |= curl_easy_setopt(c, CURLOPT_ERRORBUFFER, t->message);
-	bad |= curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
-	bad |= curl_easy_setopt(c, CURLOPT_HEADERDATA, t);
-	bad |= curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_data);
-	bad |= curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
-	bad |= curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-	bad |= curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress);
-	bad |= curl_easy_setopt(c, CURLOPT_XFERINFODATA, t);
+	CURLcode bad = t->api->setopt(c, CURLOPT_URL, t->q->url);
+#if LIBCURL_VERSION_NUM >= 0x075500
+	bad |= t->api->setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+	bad |= t->api->setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+#else
+	bad |= t->api->setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+	bad |= t->api->setopt(c, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+	bad |= t->api->setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
+	bad |= t->api->setopt(c, CURLOPT_MAXREDIRS, 10L);
+	bad |= t->api->setopt(c, CURLOPT_USERAGENT, "lockstep/" LOCKSTEP_VERSION);
+	bad |= t->api->setopt(c, CURLOPT_NOSIGNAL, 1L);
+	bad |= t->api->setopt(c, CURLOPT_CONNECTTIMEOUT, 30L);
+	bad |= t->api->setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	bad |= t->api->setopt(c, CURLOPT_LOW_SPEED_TIME, IDLE_SECONDS);
+	bad |= t->api->setopt(c, CURLOPT_ERRORBUFFER, t->message);
+	bad |= t->api->setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+	bad |= t->api->setopt(c, CURLOPT_HEADERDATA, t);
+	bad |= t->api->setopt(c, CURLOPT_WRITEFUNCTION, on_data);
+	bad |= t->api->setopt(c, CURLOPT_WRITEDATA, t);
+	bad |= t->api->setopt(c, CURLOPT_NOPROGRESS, 0L);
+	bad |= t->api->setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress);
+	bad |= t->api->setopt(c, CURLOPT_XFERINFODATA, t);
 	if (t->have > 0) {
 		char range[32], condition[300];
 		snprintf(range, sizeof range, "%lld-", (long long)t->have);
-		bad |= curl_easy_setopt(c, CURLOPT_RANGE, range);
+		bad |= t->api->setopt(c, CURLOPT_RANGE, range);
 		snprintf(condition, sizeof condition, "If-Range: %s", t->old_tag);
-		if (t->old_tag[0] && !(*headers = curl_slist_append(NULL, condition)))
+		if (t->old_tag[0] && !(*headers = t->api->slist_append(NULL, condition)))
 			bad = CURLE_OUT_OF_MEMORY;
-		bad |= curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
+		bad |= t->api->setopt(c, CURLOPT_HTTPHEADER, *headers);
 	}
 	return bad == CURLE_OK ? ERR_NONE : err_set(e, ERR_IO, "%s: cannot be asked for (out of memory?)", t->q->url);
 }
@@ -211,7 +217,7 @@ static int set_up(struct transfer *t, struct curl_slist **headers, struct err *e
 /* What went wrong, in words that say what to do. */
 static int explain(const struct transfer *t, CURLcode code, long status, struct err *e)
 {
-	const char *url = t->q->url, *why = t->message[0] ? t->message : curl_easy_strerror(code);
+	const char *url = t->q->url, *why = t->message[0] ? t->message : t->api->strerror(code);
 	if (t->stopped)
 		return err_set(e, ERR_INTERRUPTED, "stopped after %lld bytes; the same command goes on from there",
 			       (long long)t->have);
@@ -237,8 +243,8 @@ static int ask(struct transfer *t, bool *again, struct err *e)
 	*again = false;
 	if (code)
 		goto out;
-	CURLcode result = curl_easy_perform(t->curl);
-	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
+	CURLcode result = t->api->perform(t->curl);
+	t->api->getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
 	if (fflush(t->f))
 		t->write_errno = errno;
 	if (result == CURLE_OK && status == 416) {
@@ -254,7 +260,7 @@ static int ask(struct transfer *t, bool *again, struct err *e)
 		code = explain(t, result, status, e);
 	}
 out:
-	curl_slist_free_all(headers);
+	t->api->slist_free_all(headers);
 	return code;
 }
 
@@ -269,11 +275,11 @@ static int download(struct transfer *t, struct err *e)
 		t->have = fseeko(t->f, 0, SEEK_END) ? 0 : ftello(t->f);
 		t->begun = false;
 		read_word(t->tag, t->old_tag, sizeof t->old_tag);
-		if (!(t->curl = curl_easy_init()))
+		if (!(t->curl = t->api->init()))
 			code = err_no_memory(e, "download");
 		else
 			code = ask(t, &again, e);
-		curl_easy_cleanup(t->curl);
+		t->api->cleanup(t->curl);
 	}
 	if (!code && again)
 		code = err_set(e, ERR_IO, "%s: the server refuses to send the file from its start", t->q->url);
@@ -343,19 +349,23 @@ static int run(struct transfer *t, struct err *e)
 
 int fetch_file(const struct fetch_request *q, struct fetch_result *out, struct err *e)
 {
-	struct transfer t = {.q = q, .out = out, .range_total = -1};
+	struct curl_api api;
+	struct transfer t = {.api = &api, .q = q, .out = out, .range_total = -1};
 	memset(out, 0, sizeof *out);
-	if (curl_global_init(CURL_GLOBAL_DEFAULT))
+	int code = curl_api_open(&api, e);
+	if (code)
+		return code;
+	if (api.global_init(CURL_GLOBAL_DEFAULT))
 		return err_set(e, ERR_IO, "the network library does not start");
 	t.part = with_suffix(q->path, ".part");
 	t.tag = with_suffix(q->path, ".part.tag");
 	t.sum = with_suffix(q->path, ".sha256");
 	t.bad = with_suffix(q->path, ".part.bad");
-	int code = run(&t, e);
+	code = run(&t, e);
 	mem_free(t.part);
 	mem_free(t.tag);
 	mem_free(t.sum);
 	mem_free(t.bad);
-	curl_global_cleanup();
+	api.global_cleanup();
 	return code;
 }
