@@ -122,8 +122,9 @@ static int bench_store(const char *trace, const char *path, int n)
 	return 0;
 }
 
-/* Requests arrive together, prompts of 16 and outputs of 2,000: nearly every step is a full batch that decodes. Steps
- * are taken one at a time, as they are when requests keep arriving. */
+/* Requests arrive together, prompts of 16 and outputs of about 20,000, with memory for all: nearly every step is a full
+ * batch that decodes, and what a request costs once (joining, ending) does not count as its steps'. Steps are taken one
+ * at a time, as they are when requests keep arriving. */
 static int bench_batch(int32_t seqs)
 {
 	struct workload w;
@@ -131,13 +132,14 @@ static int bench_batch(int32_t seqs)
 	struct run_result r;
 	double ns[5];
 	workload_init(&w);
-	for (int i = 0; i < seqs * 8; i++) {
+	for (int i = 0; i < seqs * 2; i++) {
 		/* Outputs differ, so that the batch is refilled one by one. */
 		struct spec one = {.name_at = -1, .session = -1, .prompt_tokens = 16 + i % 7, .row = i + 1};
-		one.output_tokens = 1500 + i * 37 % 1000;
+		one.output_tokens = 19500 + i * 37 % 1000;
 		stop_on(workload_add(&w, &one, &err));
 	}
 	workload_set_max_tokens(&w, MAX_TOKENS_MAX, 2048);
+	s.num_gpu_blocks_override = seqs * 1400;
 	s.engine.max_num_seqs = seqs;
 	s.engine.single_steps = true;
 	for (int i = 0; i < 5; i++) {
