@@ -143,7 +143,7 @@ static int line_length(const char *name)
 	int n = (int)strlen(name), at = HEADING;
 	if (n <= HEADING)
 		return n;
-	while (at > HEADING / 2 && !strchr(" ,:", name[at - 1]))
+	while (at > HEADING / 2 && !strchr(" ,:=-", name[at - 1]))
 		at--;
 	return at > HEADING / 2 ? at : HEADING;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "analysis/store_internal.h"
@@ -27,10 +28,11 @@ static const struct explanation explanations[] = {
 	{SQLITE_CANTOPEN, ERR_IO, NULL},
 };
 
-int store_fail(const struct store *s, struct err *e, const char *what)
+int store_fail(struct store *s, struct err *e, const char *what)
 {
 	int code = s->db ? sqlite3_extended_errcode(s->db) : SQLITE_NOMEM;
 	code = code == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : code & 0xff;
+	s->failed_with = code;
 	const char *text = s->db ? sqlite3_errmsg(s->db) : "out of memory";
 	enum err_code kind = ERR_IO;
 	for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++) {
@@ -133,6 +135,32 @@ static int open_to_write(struct store *s, struct err *e)
 	return rc ? rc : store_register_rows(s, e);
 }
 
+static int64_t clock_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Others may be opening, making or leaving the database at this moment. SQLite waits for most locks by itself, but not
+ * where two that hold the file could wait for each other: turning a new file's journal into a log is such a place, and
+ * the one who is late is told SQLITE_BUSY at once. It then holds nothing and may start anew. */
+static int open_patiently(struct store *s, bool read_only, struct err *e)
+{
+	int64_t deadline = clock_ms() + BUSY_MS;
+	for (int pause_ms = 1;; pause_ms = pause_ms < 50 ? 2 * pause_ms : 100) {
+		struct err own = {0};
+		s->failed_with = SQLITE_OK;
+		int rc = read_only ? open_to_read(s, &own) : open_to_write(s, &own);
+		if (rc == ERR_NONE)
+			return ERR_NONE;
+		bool raced = s->failed_with == SQLITE_BUSY || s->failed_with == SQLITE_PROTOCOL;
+		if (!raced || clock_ms() >= deadline)
+			return err_set(e, own.code, "%s", own.text);
+		sqlite3_sleep(pause_ms);
+	}
+}
+
 int store_open(struct store **out, const char *path, bool read_only, struct err *e)
 {
 	*out = NULL;
@@ -141,7 +169,7 @@ int store_open(struct store **out, const char *path, bool read_only, struct err 
 		mem_free(s);
 		return err_no_memory(e, "opening the database");
 	}
-	int rc = read_only ? open_to_read(s, e) : open_to_write(s, e);
+	int rc = open_patiently(s, read_only, e);
 	if (rc) {
 		store_close(s);
 		return rc;

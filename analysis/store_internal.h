@@ -16,6 +16,7 @@
 struct store {
 	sqlite3 *db;
 	char *path;
+	int failed_with; /* SQLite's primary code behind the last store_fail() */
 	int64_t run_id; /* the run being written */
 
 	/* What the virtual tables hand to SQLite (store_rows.c). */
@@ -27,7 +28,7 @@ struct store {
 };
 
 /* "runs.db: what: why" with what SQLite says and what to do about it. Returns the error's code. */
-int store_fail(const struct store *s, struct err *e, const char *what);
+int store_fail(struct store *s, struct err *e, const char *what);
 int store_exec(struct store *s, const char *sql, const char *what, struct err *e);
 int store_prepare(struct store *s, sqlite3_stmt **q, const char *sql, const char *what, struct err *e);
 

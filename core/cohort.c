@@ -43,10 +43,10 @@ static void wheel_add(struct engine *g, struct slot *s)
 	int32_t id = (int32_t)(s - g->slots), after = b->tail;
 	while (after >= 0 && g->slots[after].order > s->order)
 		after = g->slots[after].bucket_prev;
-	int32_t before = after < 0 ? b->head : g->slots[after].bucket_next;
+	int32_t before = after < 0 ? b->head : g->bucket_next[after];
 	s->bucket_prev = after;
-	s->bucket_next = before;
-	*(after < 0 ? &b->head : &g->slots[after].bucket_next) = id;
+	g->bucket_next[id] = before;
+	*(after < 0 ? &b->head : &g->bucket_next[after]) = id;
 	*(before < 0 ? &b->tail : &g->slots[before].bucket_prev) = id;
 	b->n++;
 }
@@ -56,8 +56,9 @@ static void wheel_drop(struct engine *g, struct slot *s)
 	if (s->bucket < 0)
 		return;
 	struct slot_list *b = &g->cohort.wheel[s->bucket];
-	*(s->bucket_prev < 0 ? &b->head : &g->slots[s->bucket_prev].bucket_next) = s->bucket_next;
-	*(s->bucket_next < 0 ? &b->tail : &g->slots[s->bucket_next].bucket_prev) = s->bucket_prev;
+	int32_t prev = s->bucket_prev, next = g->bucket_next[s - g->slots];
+	*(prev < 0 ? &b->head : &g->bucket_next[prev]) = next;
+	*(next < 0 ? &b->tail : &g->slots[next].bucket_prev) = prev;
 	b->n--;
 	s->bucket = -1;
 }
@@ -70,7 +71,7 @@ static bool lacks_block(const struct engine *g, const struct slot *s)
 int32_t cohort_demand(const struct engine *g)
 {
 	int32_t n = 0;
-	for (int32_t i = g->cohort.wheel[g->cohort.due].head; i >= 0; i = g->slots[i].bucket_next)
+	for (int32_t i = g->cohort.wheel[g->cohort.due].head; i >= 0; i = g->bucket_next[i])
 		n += lacks_block(g, &g->slots[i]);
 	return n;
 }
@@ -88,7 +89,7 @@ static inline int32_t serve_plain(struct engine *g, int32_t head)
 		if (s->n_blocks == s->cap_blocks && memory_table_room(g, s, 1))
 			return -1;
 		s->blocks[s->n_blocks++] = ring[at++ & mask];
-		i = s->bucket_next;
+		i = g->bucket_next[i];
 	}
 	g->pool.head = at;
 	g->pool.n_free -= n;
@@ -98,7 +99,7 @@ static inline int32_t serve_plain(struct engine *g, int32_t head)
 static int32_t serve_any(struct engine *g, int32_t head)
 {
 	int32_t n = 0;
-	for (int32_t i = head; i >= 0; i = g->slots[i].bucket_next) {
+	for (int32_t i = head; i >= 0; i = g->bucket_next[i]) {
 		struct slot *s = &g->slots[i];
 		if (!lacks_block(g, s))
 			continue;
@@ -238,7 +239,7 @@ void cohort_skipped(struct engine *g, struct slot *s)
 int cohort_remember(struct engine *g, struct step *st)
 {
 	const struct slot_list *b = &g->cohort.wheel[bucket_in(g, 1)];
-	for (int32_t i = b->head; i >= 0; i = g->slots[i].bucket_next) {
+	for (int32_t i = b->head; i >= 0; i = g->bucket_next[i]) {
 		struct slot *s = &g->slots[i];
 		if (memory_remember(g, s, slot_computed(g, s) + 1, st))
 			return ERR_MEMORY;

@@ -26,7 +26,7 @@ struct slot {
 	int32_t *blocks; /* [n_blocks] its block table */
 	int64_t cap_blocks;
 	int32_t n_blocks;
-	int32_t bucket_next, bucket_prev;
+	int32_t bucket_prev; /* its next is in engine.bucket_next */
 	int32_t bucket; /* -1: never needs a block (contiguous) */
 	int32_t computed; /* tokens whose KV is there or being written by steps in flight */
 	int32_t outputs; /* tokens produced or being produced by steps in flight */
@@ -130,6 +130,7 @@ struct engine {
 	bool budget_capped; /* max_model_len was lowered to what a step's budget can compute whole */
 
 	struct slot *slots;
+	int32_t *bucket_next; /* [n_slots] apart from the slots: following a bucket does not wait for them */
 	int32_t n_slots, free_slot, n_running;
 	int32_t *slot_of; /* [w->n], -1 */
 	struct slot_list running, prefilling, held;

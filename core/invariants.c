@@ -126,7 +126,7 @@ static int check_wheel(const struct engine *g, struct err *e)
 	int32_t bs = g->cfg.block_size;
 	for (int32_t b = 0; b < bs; b++) {
 		int64_t last_order = -1;
-		for (int32_t i = c->wheel[b].head; i >= 0; i = g->slots[i].bucket_next) {
+		for (int32_t i = c->wheel[b].head; i >= 0; i = g->bucket_next[i]) {
 			const struct slot *s = &g->slots[i];
 			int64_t due = (c->tick - b) % bs; /* ticks since its bucket was last due */
 			EXPECT(((slot_computed(g, s) + s->pad) - due) % bs == 0,

@@ -12,6 +12,10 @@ static int grow(struct engine *g, int32_t slots, struct err *e)
 	if (!grown)
 		return err_no_memory(e, "running requests");
 	g->slots = grown;
+	int32_t *next = mem_realloc(g->bucket_next, (size_t)slots * sizeof *next);
+	if (!next)
+		return err_no_memory(e, "running requests");
+	g->bucket_next = next;
 	if (tick_heap_resize(&g->cohort.ends, g->n_slots, slots, e) ||
 	    tick_heap_resize(&g->cohort.crossings, g->n_slots, slots, e))
 		return ERR_MEMORY;
@@ -40,6 +44,7 @@ void slots_free(struct engine *g)
 	for (int32_t i = 0; i < g->n_slots; i++)
 		mem_free(g->slots[i].blocks);
 	mem_free(g->slots);
+	mem_free(g->bucket_next);
 	mem_free(g->slot_of);
 }
 

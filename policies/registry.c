@@ -57,14 +57,15 @@ int policy_lookup(const char *name, const struct policy_desc **out, struct err *
 	*out = policy_find(name);
 	if (*out)
 		return ERR_NONE;
-	char near[256] = "", all[256] = "";
+	char near[256], all[256] = "";
+	struct near_match m;
+	near_begin(&m, name);
 	for (int32_t i = 0; i < policy_count(); i++) {
 		add_name(all, sizeof all, policy_at(i)->name);
-		if (value_resembles(name, policy_at(i)->name))
-			add_name(near, sizeof near, policy_at(i)->name);
+		near_offer(&m, policy_at(i)->name);
 	}
-	if (near[0])
-		return err_set(e, ERR_INPUT, "no policy is called \"%s\"; did you mean %s?", name, near);
+	if (m.n)
+		return err_set(e, ERR_INPUT, "no policy is called \"%s\"%s", name, near_text(&m, near, sizeof near));
 	return err_set(e, ERR_INPUT, "no policy is called \"%s\"; there are %s", name, all);
 }
 

@@ -129,35 +129,3 @@ void value_format(const struct policy_param *p, const union policy_value *v, cha
 		break;
 	}
 }
-
-static int edits(const char *a, const char *b)
-{
-	int row[40];
-	int n = (int)strlen(b);
-	if (n >= 39 || strlen(a) >= 39)
-		return 99;
-	for (int j = 0; j <= n; j++)
-		row[j] = j;
-	for (int i = 1; a[i - 1]; i++) {
-		int diagonal = row[0];
-		row[0] = i;
-		for (int j = 1; j <= n; j++) {
-			int best = diagonal + (a[i - 1] != b[j - 1]);
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[n];
-}
-
-bool value_resembles(const char *typed, const char *name)
-{
-	size_t n = strlen(typed);
-	if (n >= 2 && (!strncmp(typed, name, n) || !strncmp(typed, name, strlen(name))))
-		return true;
-	return edits(typed, name) <= (n > 4 ? 2 : 1);
-}

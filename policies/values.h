@@ -16,8 +16,4 @@ int value_parse(const struct policy_desc *d, const struct policy_param *p, const
 /* The text that parses to it. */
 void value_format(const struct policy_param *p, const union policy_value *v, char *buf, size_t size);
 
-/* Whether a user may have meant `name` by `typed`: at most two edits apart (one for short words), or one begins the
- * other. */
-bool value_resembles(const char *typed, const char *name);
-
 #endif

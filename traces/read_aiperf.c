@@ -141,7 +141,7 @@ static int accept(struct trace_reader *r, const struct row_cell *c, struct err *
 	if (!code)
 		code = timing(r, c, last && *last >= 0, &s, &linked, e);
 	s.session = session;
-	if (!code && linked)
+	if (!code && last && linked)
 		code = trace_link(r, *last, r->w->n, e);
 	if (!code)
 		code = workload_add(r->w, &s, e);

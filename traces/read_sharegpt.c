@@ -95,9 +95,10 @@ static int read_messages(struct trace_reader *r, struct talk *t, struct json *j,
 
 static int read_element(struct trace_reader *r, struct talk *t, char *text, size_t n, struct err *e)
 {
-	struct json j = {text, text + n, NULL};
+	struct json j;
 	bool first = true, found = false;
 	char *key;
+	json_begin(&j, text, n);
 	while (json_key(&j, &first, &key, &n)) {
 		if (is_key(key, n, "conversations") && !found) {
 			int code = read_messages(r, t, &j, e);

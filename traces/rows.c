@@ -124,7 +124,7 @@ struct columns {
 
 /* The next cell of the line at *p, quotes undone; *p moves behind its comma, to NULL after the last. false: a quote
  * without its partner. */
-static bool next_cell(char **p, char *end, char **s, size_t *n)
+static bool next_cell(char **p, const char *end, char **s, size_t *n)
 {
 	char *at = *p;
 	if (at < end && *at == '"') {
@@ -476,10 +476,11 @@ static int field_keyed(const struct row_format *f, const char *key, size_t n, in
 static int jsonl_row(struct trace_reader *r, const struct row_format *f, char *line, size_t n, struct err *e)
 {
 	struct row_cell cells[ROW_MAX_FIELDS];
-	struct json j = {line, line + n, NULL};
+	struct json j;
 	bool first = true;
 	char *key;
 	int hint = 0;
+	json_begin(&j, line, n);
 	for (int i = 0; i < f->n; i++)
 		cells[i].seen = cells[i].quoted = false;
 	while (json_key(&j, &first, &key, &n)) {

@@ -772,6 +772,7 @@ int main(void)
 		{"interrupted_keeps_what_was_done", interrupted_keeps_what_was_done},
 		{"a_full_disk_costs_the_stored_run_not_the_results", a_full_disk_costs_the_stored_run_not_the_results},
 		{"a_full_disk_says_so_in_the_runs_row_if_it_can", a_full_disk_says_so_in_the_runs_row_if_it_can},
+		{"many_processes_make_one_database_at_once", many_processes_make_one_database_at_once},
 		{"several_processes_store_into_one_database", several_processes_store_into_one_database},
 		{"a_run_deleted_while_it_goes_on_is_not_stored_by_halves",
 		 a_run_deleted_while_it_goes_on_is_not_stored_by_halves},
