@@ -438,7 +438,7 @@ static void forget_unwritten(struct engine *g, const struct slot *s)
 	if (!g->cfg.prefix_caching || g->cfg.hit_visible != HIT_VISIBLE_ALLOC)
 		return;
 	for (int32_t i = slot_computed(g, s) / g->cfg.block_size; i < s->known_pages; i++)
-		kv_disown(&g->pool, s->blocks[i]);
+		kv_disown(&g->pool, slot_table(g, s)->ids[i]);
 }
 
 /* Takes back what this step had scheduled for it. */

@@ -65,7 +65,7 @@ static void wheel_drop(struct engine *g, struct slot *s)
 
 static bool lacks_block(const struct engine *g, const struct slot *s)
 {
-	return (int64_t)s->n_blocks * g->cfg.block_size <= slot_computed(g, s) + s->pad;
+	return (int64_t)slot_table(g, s)->n * g->cfg.block_size <= slot_computed(g, s) + s->pad;
 }
 
 int32_t cohort_demand(const struct engine *g)
@@ -80,16 +80,15 @@ int32_t cohort_demand(const struct engine *g)
  * fields stay in registers; this is what most of a long run's time goes to. */
 static inline int32_t serve_plain(struct engine *g, int32_t head)
 {
-	struct slot *slots = g->slots;
-	const int32_t *ring = g->pool.ring;
+	struct block_table *tables = g->tables;
+	const int32_t *ring = g->pool.ring, *next = g->bucket_next;
 	int64_t at = g->pool.head, mask = g->pool.ring_mask;
 	int32_t n = 0;
-	for (int32_t i = head; i >= 0; n++) {
-		struct slot *s = &slots[i];
-		if (s->n_blocks == s->cap_blocks && memory_table_room(g, s, 1))
+	for (int32_t i = head; i >= 0; i = next[i], n++) {
+		struct block_table *t = &tables[i];
+		if (t->n == t->cap && memory_table_room(g, &g->slots[i], 1))
 			return -1;
-		s->blocks[s->n_blocks++] = ring[at++ & mask];
-		i = g->bucket_next[i];
+		t->ids[t->n++] = ring[at++ & mask];
 	}
 	g->pool.head = at;
 	g->pool.n_free -= n;

@@ -449,11 +449,7 @@ const int32_t *engine_ended(const struct engine *g, int32_t *n)
 
 const int32_t *engine_block_table(const struct engine *g, int32_t req, int32_t *n)
 {
-	if (g->slot_of[req] < 0) {
-		*n = 0;
-		return NULL;
-	}
-	const struct slot *s = &g->slots[g->slot_of[req]];
-	*n = s->n_blocks;
-	return s->blocks;
+	int32_t slot = g->slot_of[req];
+	*n = slot < 0 ? 0 : g->tables[slot].n;
+	return slot < 0 ? NULL : g->tables[slot].ids;
 }

@@ -21,11 +21,14 @@
 
 enum slot_part { PART_FREE = 0, PART_PREFILL, PART_COHORT, PART_HELD };
 
+/* The blocks of one running request, in the order of its tokens. */
+struct block_table {
+	int32_t *ids; /* [n] */
+	int32_t n;
+	int64_t cap;
+};
+
 struct slot {
-	/* What a decode tick touches, together. */
-	int32_t *blocks; /* [n_blocks] its block table */
-	int64_t cap_blocks;
-	int32_t n_blocks;
 	int32_t bucket_prev; /* its next is in engine.bucket_next */
 	int32_t bucket; /* -1: never needs a block (contiguous) */
 	int32_t computed; /* tokens whose KV is there or being written by steps in flight */
@@ -130,7 +133,9 @@ struct engine {
 	bool budget_capped; /* max_model_len was lowered to what a step's budget can compute whole */
 
 	struct slot *slots;
-	int32_t *bucket_next; /* [n_slots] apart from the slots: following a bucket does not wait for them */
+	/* What a decode tick touches lies apart from the slots, dense. */
+	struct block_table *tables; /* [n_slots] */
+	int32_t *bucket_next; /* [n_slots] the next in a slot's bucket, -1 = none */
 	int32_t n_slots, free_slot, n_running;
 	int32_t *slot_of; /* [w->n], -1 */
 	struct slot_list running, prefilling, held;
@@ -182,6 +187,11 @@ struct engine {
 static inline struct step *engine_step(struct engine *g)
 {
 	return &g->steps[g->begun & 1];
+}
+
+static inline struct block_table *slot_table(const struct engine *g, const struct slot *s)
+{
+	return &g->tables[s - g->slots];
 }
 
 static inline int32_t slot_computed(const struct engine *g, const struct slot *s)

@@ -18,8 +18,8 @@ static int check_pool(const struct engine *g, int32_t *held, struct err *e)
 	int32_t used = 0, free = 0, cached = 0;
 	memset(held, 0, (size_t)p->num_blocks * sizeof *held);
 	for (int32_t i = g->running.head; i >= 0; i = g->slots[i].run_next)
-		for (int32_t k = 0; k < g->slots[i].n_blocks; k++)
-			held[g->slots[i].blocks[k]]++;
+		for (int32_t k = 0; k < g->tables[i].n; k++)
+			held[g->tables[i].ids[k]]++;
 	for (int32_t b = 0; b < p->num_blocks; b++) {
 		EXPECT(p->ref ? held[b] == p->ref[b] : held[b] <= 1,
 		       "block %d is in %d tables but counts %d references", b, held[b], p->ref ? p->ref[b] : 1);
@@ -53,7 +53,7 @@ static int check_contig(const struct engine *g, struct err *e)
 		free += h->len;
 	}
 	for (int32_t i = g->running.head; i >= 0; i = g->slots[i].run_next)
-		used += g->slots[i].n_blocks;
+		used += g->tables[i].n;
 	EXPECT(free == c->n_free && used + free == c->num_blocks, "%lld used + %lld free blocks are not %d",
 	       (long long)used, (long long)free, c->num_blocks);
 	return ERR_NONE;
@@ -71,11 +71,11 @@ static int check_slot(const struct engine *g, const struct slot *s, struct err *
 	/* Asynchronously a row may compute one token past an end nobody knew of. */
 	EXPECT(computed <= s->prompt + outputs, "request %s computed %d of %d tokens", who, computed,
 	       s->prompt + outputs);
-	EXPECT((int64_t)s->n_blocks * g->cfg.block_size >= computed + s->pad, "request %s has %d tokens in %d blocks",
-	       who, computed + s->pad, s->n_blocks);
+	EXPECT((int64_t)slot_table(g, s)->n * g->cfg.block_size >= computed + s->pad,
+	       "request %s has %d tokens in %d blocks", who, computed + s->pad, slot_table(g, s)->n);
 	if (!g->contiguous && !g->reserves_ahead && !g->cfg.async_scheduling && s->part != PART_HELD)
-		EXPECT(s->n_blocks == kv_blocks_for((int64_t)computed + s->pad, g->cfg.block_size),
-		       "request %s has %d blocks for %d tokens", who, s->n_blocks, computed + s->pad);
+		EXPECT(slot_table(g, s)->n == kv_blocks_for((int64_t)computed + s->pad, g->cfg.block_size),
+		       "request %s has %d blocks for %d tokens", who, slot_table(g, s)->n, computed + s->pad);
 	if (s->part == PART_COHORT && !g->flat && g->begun == g->ended)
 		EXPECT(computed == s->prompt + outputs - 1, "request %s decodes with %d of %d tokens computed", who,
 		       computed, s->prompt + outputs);

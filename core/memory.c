@@ -32,55 +32,59 @@ int32_t memory_used(const struct engine *g)
 
 int memory_table_room(struct engine *g, struct slot *s, int32_t n)
 {
-	if (mem_grow((void **)&s->blocks, &s->cap_blocks, s->n_blocks + n, sizeof *s->blocks))
+	struct block_table *t = slot_table(g, s);
+	if (mem_grow((void **)&t->ids, &t->cap, t->n + n, sizeof *t->ids))
 		return err_no_memory(&g->fault, "a block table");
 	return ERR_NONE;
 }
 
 static void tell_blocks(struct engine *g, const struct slot *s, int32_t from)
 {
+	const struct block_table *t = slot_table(g, s);
 	if (g->rec.event)
-		for (int32_t i = from; i < s->n_blocks; i++)
-			engine_event(g, EVENT_BLOCK, g->now_ns, s->req, i, s->blocks[i]);
+		for (int32_t i = from; i < t->n; i++)
+			engine_event(g, EVENT_BLOCK, g->now_ns, s->req, i, t->ids[i]);
 }
 
 int memory_append(struct engine *g, struct slot *s, int32_t n)
 {
+	struct block_table *t = slot_table(g, s);
 	if (memory_table_room(g, s, n))
 		return ERR_MEMORY;
-	int32_t from = s->n_blocks;
 	if (g->contiguous) {
 		int32_t start = kv_contig_take(&g->contig, n);
 		for (int32_t i = 0; i < n; i++)
-			s->blocks[from + i] = start + i;
+			t->ids[t->n + i] = start + i;
 	} else {
-		kv_alloc(&g->pool, n, s->blocks + from);
+		kv_alloc(&g->pool, n, t->ids + t->n);
 	}
-	s->n_blocks += n;
-	tell_blocks(g, s, from);
+	t->n += n;
+	tell_blocks(g, s, t->n - n);
 	return ERR_NONE;
 }
 
 int memory_share(struct engine *g, struct slot *s, const int32_t *blocks, int32_t n)
 {
+	struct block_table *t = slot_table(g, s);
 	if (memory_table_room(g, s, n))
 		return ERR_MEMORY;
 	for (int32_t i = 0; i < n; i++) {
 		kv_share(&g->pool, blocks[i]);
-		s->blocks[s->n_blocks++] = blocks[i];
+		t->ids[t->n++] = blocks[i];
 	}
-	tell_blocks(g, s, s->n_blocks - n);
+	tell_blocks(g, s, t->n - n);
 	return ERR_NONE;
 }
 
 void memory_release(struct engine *g, struct slot *s)
 {
-	if (g->contiguous && s->n_blocks)
+	struct block_table *t = slot_table(g, s);
+	if (g->contiguous && t->n)
 		/* A give that finds no memory for one more hole is the one failure here; the run ends with it. */
-		kv_contig_give(&g->contig, s->blocks[0], s->n_blocks, &g->fault);
-	else if (s->n_blocks)
-		kv_release(&g->pool, s->blocks, s->n_blocks);
-	s->n_blocks = 0;
+		kv_contig_give(&g->contig, t->ids[0], t->n, &g->fault);
+	else if (t->n)
+		kv_release(&g->pool, t->ids, t->n);
+	t->n = 0;
 }
 
 int32_t memory_lacks(const struct engine *g, const struct slot *s, int32_t tokens)
@@ -88,7 +92,8 @@ int32_t memory_lacks(const struct engine *g, const struct slot *s, int32_t token
 	if (g->cfg.kv_off || g->contiguous)
 		return 0;
 	int32_t want = kv_blocks_for((int64_t)slot_computed(g, s) + s->pad + tokens, g->cfg.block_size);
-	return want > s->n_blocks ? want - s->n_blocks : 0;
+	int32_t has = slot_table(g, s)->n;
+	return want > has ? want - has : 0;
 }
 
 /* --- prefix caching --------------------------------------------------------------------------------------------- */
@@ -106,7 +111,7 @@ int memory_remember(struct engine *g, struct slot *s, int32_t computed, struct s
 	int32_t full = computed / g->cfg.block_size;
 	while (s->known_pages < full) {
 		uint64_t key = content_next(&s->content);
-		int32_t block = s->blocks[s->known_pages++];
+		int32_t block = slot_table(g, s)->ids[s->known_pages++];
 		if (g->cfg.hit_visible == HIT_VISIBLE_ALLOC)
 			kv_remember(&g->pool, block, key);
 		else if (remember_later(g, st, s, block, key))

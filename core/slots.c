@@ -16,10 +16,15 @@ static int grow(struct engine *g, int32_t slots, struct err *e)
 	if (!next)
 		return err_no_memory(e, "running requests");
 	g->bucket_next = next;
+	struct block_table *tables = mem_realloc(g->tables, (size_t)slots * sizeof *tables);
+	if (!tables)
+		return err_no_memory(e, "running requests");
+	g->tables = tables;
 	if (tick_heap_resize(&g->cohort.ends, g->n_slots, slots, e) ||
 	    tick_heap_resize(&g->cohort.crossings, g->n_slots, slots, e))
 		return ERR_MEMORY;
 	memset(grown + g->n_slots, 0, (size_t)(slots - g->n_slots) * sizeof *grown);
+	memset(tables + g->n_slots, 0, (size_t)(slots - g->n_slots) * sizeof *tables);
 	for (int32_t i = slots; i-- > g->n_slots;) {
 		grown[i].run_next = g->free_slot;
 		g->free_slot = i;
@@ -42,9 +47,10 @@ int slots_init(struct engine *g, struct err *e)
 void slots_free(struct engine *g)
 {
 	for (int32_t i = 0; i < g->n_slots; i++)
-		mem_free(g->slots[i].blocks);
+		mem_free(g->tables[i].ids);
 	mem_free(g->slots);
 	mem_free(g->bucket_next);
+	mem_free(g->tables);
 	mem_free(g->slot_of);
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/err.h"
 #include "core/mem.h"
+#include "core/near.h"
 #include "policies/values.h"
 
 /* Collected by the linker: one pointer per POLICY_REGISTER. */

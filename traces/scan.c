@@ -341,6 +341,11 @@ static bool json_fail(struct json *j, const char *why)
 	return false;
 }
 
+void json_begin(struct json *j, char *text, size_t n)
+{
+	*j = (struct json){text, text + n, NULL};
+}
+
 void json_space(struct json *j)
 {
 	while (j->p < j->end && (*j->p == ' ' || *j->p == '\n' || *j->p == '\t' || *j->p == '\r'))

@@ -34,6 +34,8 @@ struct json {
 	const char *why; /* after a failure: what is wrong, as a sentence's end */
 };
 
+/* Reads text[0 .. n) in place. */
+void json_begin(struct json *j, char *text, size_t n);
 void json_space(struct json *j);
 /* Takes this byte, after white space, if it comes next. */
 bool json_take(struct json *j, char c);
