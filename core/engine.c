@@ -20,9 +20,9 @@ static int wait_and_end(struct engine *g, struct backend *b, struct err *e)
 
 int engine_run(struct engine *g, struct backend *b, const struct run_hooks *hooks, struct err *e)
 {
-	const struct batch *batch;
-	enum engine_next next;
-	int64_t until, last_told = 0;
+	const struct batch *batch = NULL;
+	enum engine_next next = ENGINE_DONE;
+	int64_t until = 0, last_told = 0;
 	int code = b->ops->init(b->self, g, e);
 	while (!code) {
 		if (hooks && hooks->stop && *hooks->stop)
