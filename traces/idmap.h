@@ -13,7 +13,7 @@ struct idmap_entry {
 
 /* All zero is an empty map. */
 struct idmap {
-	int32_t *slots; /* [n_slots], a power of two: entry + 1, or 0 */
+	uint64_t *slots; /* [n_slots], a power of two: the hash's upper half, then entry + 1; or 0 */
 	int64_t n_slots;
 	struct idmap_entry *entries; /* [n] */
 	int64_t n, cap;
@@ -25,6 +25,8 @@ void idmap_free(struct idmap *m);
 
 /* The number of this text, given now if it is new (then *number == m->n - 1). ERR_NONE or ERR_MEMORY. */
 int idmap_number(struct idmap *m, const char *s, int64_t len, int32_t *number, struct err *e);
+/* Only makes an idmap_number of this text soon after quicker. */
+void idmap_prefetch(const struct idmap *m, const char *s, int64_t len);
 const char *idmap_text(const struct idmap *m, int32_t number);
 
 #endif

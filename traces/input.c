@@ -12,7 +12,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 
-enum { FIRST_BUFFER = 512 * 1024, RAW_BUFFER = 128 * 1024 };
+enum { FIRST_BUFFER = 512 * 1024, RAW_BUFFER = 128 * 1024, SLACK = 8, LANES = 4, HASH_BLOCK = 8 * LANES };
 
 enum element_state { BEFORE_ALL, IN_ARRAY, BARE_OBJECTS, AFTER_ALL };
 
@@ -23,7 +23,7 @@ struct input {
 	size_t memory_left;
 	bool regular;
 
-	char *buf; /* [cap + 1]: room for a NUL after the last byte */
+	char *buf; /* [cap + SLACK]: a NUL after the last byte, and reading a word there */
 	size_t begin, end, cap;
 	bool eof;
 
@@ -36,41 +36,58 @@ struct input {
 	int64_t elements;
 
 	int64_t bytes;
-	uint64_t hash, tail; /* tail: bytes % 8 bytes that wait for the rest of their word */
+	uint64_t lane[LANES];
+	unsigned char pending[HASH_BLOCK]; /* bytes % HASH_BLOCK bytes that wait for the rest of their block */
 };
 
-/* The hash goes word by word whatever the sizes of the reads, so equal files have equal hashes. */
 static uint64_t hash_word(uint64_t h, uint64_t word)
 {
 	h = (h ^ word) * 0x9fb21c651e98df25u;
 	return h ^ (h >> 29);
 }
 
+/* Four hashes side by side, as a multiplication need not wait for the one before it then. */
+static void hash_block(uint64_t lane[LANES], const unsigned char *p)
+{
+	for (int k = 0; k < LANES; k++) {
+		uint64_t word;
+		memcpy(&word, p + 8 * k, 8);
+		lane[k] = hash_word(lane[k], le64toh(word));
+	}
+}
+
+/* The hash goes block by block whatever the sizes of the reads, so equal files have equal hashes. */
 static void hash_bytes(struct input *in, const unsigned char *p, size_t n)
 {
-	size_t i = 0;
-	for (; i < n && (in->bytes + (int64_t)i) % 8; i++) {
-		in->tail |= (uint64_t)p[i] << 8 * ((in->bytes + (int64_t)i) % 8);
-		if ((in->bytes + (int64_t)i) % 8 == 7) {
-			in->hash = hash_word(in->hash, in->tail);
-			in->tail = 0;
-		}
-	}
-	uint64_t h = in->hash;
-	for (; i + 8 <= n; i += 8) {
-		uint64_t word;
-		memcpy(&word, p + i, 8);
-		h = hash_word(h, le64toh(word));
-	}
-	in->hash = h;
-	for (int k = 0; i < n; i++, k++)
-		in->tail |= (uint64_t)p[i] << 8 * k;
+	size_t have = (size_t)in->bytes % HASH_BLOCK;
 	in->bytes += (int64_t)n;
+	if (have) {
+		size_t more = n < HASH_BLOCK - have ? n : HASH_BLOCK - have;
+		memcpy(in->pending + have, p, more);
+		if (have + more < HASH_BLOCK)
+			return;
+		hash_block(in->lane, in->pending);
+		p += more;
+		n -= more;
+	}
+	uint64_t lane[LANES];
+	memcpy(lane, in->lane, sizeof lane);
+	for (; n >= HASH_BLOCK; p += HASH_BLOCK, n -= HASH_BLOCK)
+		hash_block(lane, p);
+	memcpy(in->lane, lane, sizeof lane);
+	memcpy(in->pending, p, n);
 }
 
 uint64_t input_hash(const struct input *in)
 {
-	return rng_mix(hash_word(in->hash, in->tail) ^ (uint64_t)in->bytes);
+	uint64_t lane[LANES], h = (uint64_t)in->bytes;
+	unsigned char last[HASH_BLOCK] = {0};
+	memcpy(lane, in->lane, sizeof lane);
+	memcpy(last, in->pending, (size_t)in->bytes % HASH_BLOCK);
+	hash_block(lane, last);
+	for (int k = 0; k < LANES; k++)
+		h = hash_word(h, lane[k]);
+	return rng_mix(h);
 }
 
 /* At least one byte unless the source is at its end. */
@@ -144,11 +161,12 @@ static int grow(struct input *in, struct err *e)
 		return err_set(e, ERR_INPUT,
 			       "%s:%lld: a single row of more than %d MiB; is this a trace, one request a row?",
 			       in->name, (long long)in->next_line, INPUT_MAX_ELEMENT >> 20);
-	char *buf = mem_realloc(in->buf, cap + 1);
+	char *buf = mem_realloc(in->buf, cap + SLACK);
 	if (!buf)
 		return err_no_memory(e, "a long row");
 	in->buf = buf;
 	in->cap = cap;
+	memset(buf + cap, 0, SLACK);
 	return ERR_NONE;
 }
 
@@ -233,11 +251,12 @@ static int create(struct input **out, const char *name, size_t cap, struct err *
 	in->fd = -1;
 	in->next_line = 1;
 	in->cap = cap;
-	in->buf = mem_alloc(in->cap + 1);
+	in->buf = mem_alloc(in->cap + SLACK);
 	if (!in->buf) {
 		mem_free(in);
 		return err_no_memory(e, "reading a file");
 	}
+	memset(in->buf + in->cap, 0, SLACK);
 	*out = in;
 	return ERR_NONE;
 }

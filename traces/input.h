@@ -25,7 +25,8 @@ void input_close(struct input *in);
 int input_peek(struct input *in, const char **text, size_t *n, struct err *e);
 
 /* Takes the next line, without its end (LF, CRLF or the end of the file): *line is NULL at the end. The text is
- * followed by a NUL, may be written to, and lives until the next call. */
+ * followed by a NUL, may be written to, and lives until the next call. From each of its bytes and that NUL on, 8 bytes
+ * may be read. */
 int input_line(struct input *in, char **line, size_t *n, struct err *e);
 
 /* Takes the next element of a JSON array of objects or, when the text does not start with '[', the next of any number

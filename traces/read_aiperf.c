@@ -160,7 +160,7 @@ bool detect_aiperf(const struct trace_head *h)
 
 int read_aiperf(struct trace_reader *r, struct err *e)
 {
-	static const struct row_format format = {fields, N_FIELDS, accept};
+	static const struct row_format format = {fields, N_FIELDS, accept, NULL};
 	struct turns t = {0};
 	r->state = &t;
 	int code = rows_jsonl(r, &format, e);

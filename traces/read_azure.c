@@ -27,7 +27,7 @@ bool detect_azure(const struct trace_head *h)
 
 int read_azure(struct trace_reader *r, struct err *e)
 {
-	static const struct row_format format = {fields, N_FIELDS, accept};
+	static const struct row_format format = {fields, N_FIELDS, accept, NULL};
 	r->report->has_arrivals = true;
 	int code = rows_csv(r, &format, e);
 	return code ? code : trace_settle(r, NULL, e);

@@ -128,6 +128,7 @@ static int find_sessions(struct trace_reader *r, struct chats *c, struct err *e)
 {
 	int64_t n_missing = 0;
 	int32_t n_sessions = 0;
+	r->grouped = true;
 	for (int64_t i = 0; i < r->w->n; i++) {
 		int code = find_root(r, c, c->of_row[i], &n_missing, e);
 		if (code)
@@ -153,7 +154,7 @@ bool detect_bailian(const struct trace_head *h)
 
 int read_bailian(struct trace_reader *r, struct err *e)
 {
-	static const struct row_format format = {fields, N_FIELDS, accept};
+	static const struct row_format format = {fields, N_FIELDS, accept, NULL};
 	struct chats chats = {0};
 	r->state = &chats;
 	r->report->has_arrivals = true;

@@ -231,6 +231,13 @@ static int accept(struct trace_reader *r, const struct row_cell *c, struct err *
 	return code;
 }
 
+static void early(const struct trace_reader *r, int field, const struct row_cell *c)
+{
+	const struct graph_file *g = r->state;
+	if (field == ID)
+		idmap_prefetch(&g->ids, c->s, (int64_t)c->n);
+}
+
 /* Ids to requests. An id that no row has is an error, or, when rows may be absent for a reason, the end of those that
  * wait for it. */
 static int resolve(struct trace_reader *r, struct graph_file *g, bool **dead, struct err *e)
@@ -261,7 +268,7 @@ bool detect_lockstep(const struct trace_head *h)
 
 int read_lockstep(struct trace_reader *r, struct err *e)
 {
-	static const struct row_format format = {fields, N_FIELDS, accept};
+	static const struct row_format format = {fields, N_FIELDS, accept, early};
 	struct graph_file g = {0};
 	bool *dead = NULL;
 	r->state = &g;

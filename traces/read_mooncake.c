@@ -33,7 +33,7 @@ bool detect_mooncake(const struct trace_head *h)
 
 int read_mooncake(struct trace_reader *r, struct err *e)
 {
-	static const struct row_format format = {fields, N_FIELDS, accept};
+	static const struct row_format format = {fields, N_FIELDS, accept, NULL};
 	r->report->has_arrivals = true;
 	int code = rows_jsonl(r, &format, e);
 	if (!code)

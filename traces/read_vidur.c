@@ -34,7 +34,7 @@ bool detect_vidur(const struct trace_head *h)
 
 int read_vidur(struct trace_reader *r, struct err *e)
 {
-	static const struct row_format format = {fields, N_FIELDS, accept};
+	static const struct row_format format = {fields, N_FIELDS, accept, NULL};
 	int code = rows_csv(r, &format, e);
 	return code ? code : trace_settle(r, NULL, e);
 }

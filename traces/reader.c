@@ -134,8 +134,12 @@ static int read_all(struct trace_reader *r, struct err *e)
 	if (code)
 		return code;
 	p->kept = r->w->n;
-	for (int64_t i = 0; i < r->w->n; i++)
-		p->zero_outputs += r->w->specs[i].output_tokens == 0;
+	p->zero_outputs = r->zero_outputs;
+	if (r->w->n != r->n_added) {
+		p->zero_outputs = 0;
+		for (int64_t i = 0; i < r->w->n; i++)
+			p->zero_outputs += r->w->specs[i].output_tokens == 0;
+	}
 	p->lengths_estimated = r->w->lengths_estimated;
 	p->bytes = input_bytes(r->in);
 	p->source_hash = input_hash(r->in);

@@ -44,6 +44,10 @@ struct trace_reader {
 	int64_t n_links, cap_links;
 	struct trace_span *names; /* of a ROW_NAMES cell */
 	int64_t n_names, cap_names;
+	/* What row_end saw of the requests it let in, of which some may be dropped later. Looking while they are in the
+	 * cache saves passes over all of them. */
+	int64_t n_added, zero_outputs, latest_ns;
+	bool unsorted, grouped; /* some arrive before the one before them; some have a session */
 	void *state; /* the format's own */
 };
 
@@ -97,6 +101,8 @@ struct row_format {
 	/* Makes the row a request of the workload, or counts it under a rule (trace_drop). What a row added is taken
 	 * back unless workload.n grew. ERR_INPUT is a bad row. */
 	int (*accept)(struct trace_reader *r, const struct row_cell *cells, struct err *e);
+	/* JSONL, may be NULL: told of each ROW_NAME as soon as it is read, to fetch what accept will look up. */
+	void (*early)(const struct trace_reader *r, int field, const struct row_cell *c);
 };
 
 int rows_csv(struct trace_reader *r, const struct row_format *f, struct err *e);

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "core/mem.h"
+#include "traces/digits.h"
 #include "traces/reader_impl.h"
 #include "traces/scan.h"
 
@@ -34,6 +35,14 @@ int row_end(struct trace_reader *r, struct row_mark m, int code, bool *stop, str
 		err_clear(e);
 		trace_drop(r, "bad row", 1);
 		return ERR_NONE;
+	}
+	for (int64_t i = m.n; i < r->w->n; i++) {
+		const struct spec *s = &r->w->specs[i];
+		r->unsorted |= s->arrival_ns < r->latest_ns;
+		r->latest_ns = s->arrival_ns;
+		r->zero_outputs += s->output_tokens == 0;
+		r->grouped |= s->session >= 0;
+		r->n_added++;
 	}
 	*stop = !code && r->o.num_prompts > 0 && r->w->n >= r->o.num_prompts;
 	if (*stop)
@@ -115,6 +124,44 @@ static int check_required(struct trace_reader *r, const struct row_format *f, co
 	return ERR_NONE;
 }
 
+/* Up to 7 digits, then perhaps a point and up to 7 more: in units of 10^unit ns. Less than the shortest limit. */
+static inline const char *plain_time(const char *s, int unit, int64_t *ns)
+{
+	static const int64_t power[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
+	uint32_t whole, fraction = 0;
+	int n = digits_8(s, &whole), m = 0;
+	s += n;
+	if (*s == '.') {
+		m = digits_8(++s, &fraction);
+		s += m;
+	}
+	if (n == 0 || n == 8 || m == 8 || m > unit)
+		return NULL;
+	*ns = whole * power[unit] + fraction * power[unit - m];
+	return s;
+}
+
+/* The value that starts at s if it has the shape most have; returns what stands behind it. */
+static inline const char *plain_value(const char *s, const char *end, enum row_kind kind, int64_t *value)
+{
+	uint32_t x;
+	int n;
+	switch (kind) {
+	case ROW_TOKENS:
+		n = digits_8(s, &x);
+		*value = x;
+		return n == 0 || n == 8 ? NULL : s + n;
+	case ROW_TIME_S:
+		return plain_time(s, 9, value);
+	case ROW_TIME_MS:
+		return plain_time(s, 6, value);
+	case ROW_DATE:
+		return scan_plain_date(s, end, value);
+	default:
+		return NULL;
+	}
+}
+
 /* ---- CSV ---- */
 
 struct columns {
@@ -192,18 +239,14 @@ static int csv_header(struct trace_reader *r, const struct row_format *f, struct
 	return ERR_NONE;
 }
 
-/* A cell of a few digits and nothing else, as most are, without looking at it twice. */
-static bool plain_count(char **p, const char *end, struct row_cell *c)
+/* A cell as most are, without looking at it twice: false leaves it to next_cell and row_cell_parse. */
+static bool csv_plain(char **p, const char *end, enum row_kind kind, struct row_cell *c)
 {
-	char *at = *p;
-	uint64_t x = 0;
-	while (at < end && *at >= '0' && *at <= '9')
-		x = x * 10 + (uint64_t)(*at++ - '0');
-	if (at == *p || at - *p > 9 || (at < end && *at != ','))
+	const char *at = plain_value(*p, end, kind, &c->i);
+	if (!at || (at < end && *at != ','))
 		return false;
 	c->seen = true;
-	c->i = (int64_t)x;
-	*p = at < end ? at + 1 : NULL;
+	*p = at < end ? *p + (at - *p) + 1 : NULL;
 	return true;
 }
 
@@ -217,7 +260,7 @@ static int csv_row(struct trace_reader *r, const struct row_format *f, const str
 	int k = 0;
 	for (; line; k++) {
 		int i = k < c->n ? c->field_of[k] : -1;
-		if (i >= 0 && f->fields[i].kind == ROW_TOKENS && plain_count(&line, end, &cells[i]))
+		if (i >= 0 && csv_plain(&line, end, f->fields[i].kind, &cells[i]))
 			continue;
 		if (!next_cell(&line, end, &s, &n))
 			return missing(r, NULL, "a quote without its partner", e);
@@ -406,18 +449,13 @@ static bool starts_null(const struct json *j)
 	return j->end - j->p >= 4 && !memcmp(j->p, "null", 4);
 }
 
-/* plain_count for JSON. */
-static bool json_count(struct json *j, struct row_cell *c)
+static bool json_plain(struct json *j, enum row_kind kind, struct row_cell *c)
 {
-	char *at = j->p;
-	uint64_t x = 0;
-	while (at < j->end && *at >= '0' && *at <= '9')
-		x = x * 10 + (uint64_t)(*at++ - '0');
-	if (at == j->p || at - j->p > 9 || at == j->end || (*at != ',' && *at != '}'))
+	const char *at = kind == ROW_DATE ? NULL : plain_value(j->p, j->end, kind, &c->i);
+	if (!at || (*at != ',' && *at != '}'))
 		return false;
 	c->seen = true;
-	c->i = (int64_t)x;
-	j->p = at;
+	j->p += at - j->p;
 	return true;
 }
 
@@ -428,7 +466,7 @@ static int json_cell(struct trace_reader *r, const struct row_field *f, struct j
 	size_t n;
 	bool bare;
 	json_space(j);
-	if (f->kind == ROW_TOKENS && !c->seen && json_count(j, c))
+	if (!c->seen && json_plain(j, f->kind, c))
 		return ERR_NONE;
 	if (c->seen)
 		return missing(r, f->name, "is there twice", e);
@@ -459,13 +497,28 @@ static int json_cell(struct trace_reader *r, const struct row_field *f, struct j
 	return row_cell_parse(r, f, s, n, c, e);
 }
 
-/* Rows usually have their keys in the same order: begin where the last one was found. */
-static int field_keyed(const struct row_format *f, const char *key, size_t n, int *hint)
+/* Rows usually have their keys in the same order, and nothing around them: takes ,"NAME": if the field after the last one
+ * is next. */
+static bool next_is_usual(const struct row_field *f, int length, struct json *j, bool *first)
+{
+	char *p = j->p;
+	if (j->end - p < length + 8 || *p++ != (*first ? '{' : ','))
+		return false;
+	p += *p == ' ';
+	if (*p != '"' || memcmp(p + 1, f->name, (size_t)length) != 0 || p[length + 1] != '"' || p[length + 2] != ':')
+		return false;
+	*first = false;
+	j->p = p + length + 3;
+	return true;
+}
+
+/* Where it is not: begin where the last one was found. */
+static int field_keyed(const struct row_format *f, const int *length, const char *key, size_t n, int *hint)
 {
 	for (int k = 0, i = *hint; k < f->n; k++, i++) {
 		if (i >= f->n)
 			i = 0;
-		if (strlen(f->fields[i].name) == n && !memcmp(f->fields[i].name, key, n)) {
+		if ((size_t)length[i] == n && !memcmp(f->fields[i].name, key, n)) {
 			*hint = i + 1;
 			return i;
 		}
@@ -473,18 +526,33 @@ static int field_keyed(const struct row_format *f, const char *key, size_t n, in
 	return -1;
 }
 
-static int jsonl_row(struct trace_reader *r, const struct row_format *f, char *line, size_t n, struct err *e)
+/* Takes the next key: *field is its index in the format, -1 for one it does not know. false: as json_key. */
+static bool next_field(const struct row_format *f, const int *length, struct json *j, bool *first, int *hint,
+		       int *field)
+{
+	char *key;
+	size_t n;
+	if (*hint < f->n && next_is_usual(&f->fields[*hint], length[*hint], j, first)) {
+		*field = (*hint)++;
+		return true;
+	}
+	if (!json_key(j, first, &key, &n))
+		return false;
+	*field = field_keyed(f, length, key, n, hint);
+	return true;
+}
+
+static int jsonl_row(struct trace_reader *r, const struct row_format *f, const int *length, char *line, size_t n,
+		     struct err *e)
 {
 	struct row_cell cells[ROW_MAX_FIELDS];
 	struct json j;
 	bool first = true;
-	char *key;
-	int hint = 0;
+	int hint = 0, i;
 	json_begin(&j, line, n);
-	for (int i = 0; i < f->n; i++)
+	for (i = 0; i < f->n; i++)
 		cells[i].seen = cells[i].quoted = false;
-	while (json_key(&j, &first, &key, &n)) {
-		int i = field_keyed(f, key, n, &hint);
+	while (next_field(f, length, &j, &first, &hint, &i)) {
 		if (i < 0) {
 			if (!json_skip(&j))
 				break;
@@ -493,6 +561,8 @@ static int jsonl_row(struct trace_reader *r, const struct row_format *f, char *l
 		int code = json_cell(r, &f->fields[i], &j, &cells[i], e);
 		if (code)
 			return code;
+		if (f->early && f->fields[i].kind == ROW_NAME && cells[i].seen)
+			f->early(r, i, &cells[i]);
 	}
 	json_space(&j);
 	if (j.why || j.p != j.end)
@@ -511,7 +581,9 @@ int rows_jsonl(struct trace_reader *r, const struct row_format *f, struct err *e
 	char *line;
 	size_t n;
 	bool stop = false;
-	int code = ERR_NONE;
+	int code = ERR_NONE, length[ROW_MAX_FIELDS];
+	for (int i = 0; i < f->n; i++)
+		length[i] = (int)strlen(f->fields[i].name);
 	while (!code && !stop) {
 		code = input_line(r->in, &line, &n, e);
 		if (code || !line)
@@ -519,7 +591,7 @@ int rows_jsonl(struct trace_reader *r, const struct row_format *f, struct err *e
 		if (is_blank(line, n))
 			continue;
 		struct row_mark m = row_begin(r);
-		code = row_end(r, m, jsonl_row(r, f, line, n, e), &stop, e);
+		code = row_end(r, m, jsonl_row(r, f, length, line, n, e), &stop, e);
 	}
 	return code;
 }

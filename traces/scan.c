@@ -1,6 +1,9 @@
 #include "traces/scan.h"
 
+#include <endian.h>
 #include <string.h>
+
+#include "traces/digits.h"
 
 static const uint64_t pow10_table[20] = {
 	1u,
@@ -239,18 +242,29 @@ static bool fixed_digits(const char **p, const char *end, int n, int *out)
 	return ok;
 }
 
+/* "18:15:46" at p, or what else is three pairs of digits with `sep` between them. */
+static bool three_pairs(const char *p, char sep, int out[3])
+{
+	uint64_t w, seps = (uint64_t)(unsigned char)sep << 16 | (uint64_t)(unsigned char)sep << 40;
+	memcpy(&w, p, 8);
+	w = le64toh(w) ^ (0x3030003030003030u | seps); /* digits are 0 to 9 now, separators 0 */
+	if ((w | ((w & 0x7f7f7f7f7f7f7f7fu) + 0x76767f76767f7676u)) & 0x8080808080808080u)
+		return false;
+	w = w * 10 + (w >> 8);
+	out[0] = (int)(w & 255);
+	out[1] = (int)(w >> 24 & 255);
+	out[2] = (int)(w >> 48 & 255);
+	return true;
+}
+
 /* "2023-11-16 18:15:46" at p, 19 bytes: year, month, day, hour, minute, second. */
 static bool fixed_date(const char *p, int out[6])
 {
-	static const unsigned char at[6] = {2, 5, 8, 11, 14, 17};
-	bool ok = is_digit(p[0]) & is_digit(p[1]) & (p[4] == '-') & (p[7] == '-') & ((p[10] == ' ') | (p[10] == 'T')) &
-		  (p[13] == ':') & (p[16] == ':');
-	for (int i = 0; i < 6; i++) {
-		ok &= is_digit(p[at[i]]) & is_digit(p[at[i] + 1]);
-		out[i] = (p[at[i]] - '0') * 10 + (p[at[i] + 1] - '0');
-	}
+	if (!is_digit(p[0]) || !is_digit(p[1]) || (p[10] != ' ' && p[10] != 'T') || !three_pairs(p + 2, '-', out) ||
+	    !three_pairs(p + 11, ':', out + 3))
+		return false;
 	out[0] += (p[0] - '0') * 1000 + (p[1] - '0') * 100;
-	return ok;
+	return true;
 }
 
 /* The digits behind the point as ns; what is finer is cut. */
@@ -287,6 +301,17 @@ static bool date_exists(int year, int month, int day)
 	bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 	return year >= 1970 && year <= 2200 && month >= 1 && month <= 12 && day >= 1 &&
 	       day <= lengths[month - 1] + (leap && month == 2);
+}
+
+/* Of year, month, day, hour, minute, second. */
+static bool moment_exists(const int d[6])
+{
+	return date_exists(d[0], d[1], d[2]) && d[3] <= 23 && d[4] <= 59 && d[5] <= 59;
+}
+
+static int64_t moment_seconds(const int d[6])
+{
+	return days_from_civil(d[0], d[1], d[2]) * 86400 + d[3] * 3600 + d[4] * 60 + d[5];
 }
 
 /* Nothing, Z, or +HH:MM, +HHMM, +HH: seconds to subtract. */
@@ -327,11 +352,27 @@ const char *scan_date(const char *s, size_t n, int64_t *ns)
 	}
 	if (!scan_offset(p, end, &offset))
 		return bad;
-	if (!date_exists(d[0], d[1], d[2]) || d[3] > 23 || d[4] > 59 || d[5] > 59)
+	if (!moment_exists(d))
 		return "is no date and time that exists (1970 to 2200)";
-	int64_t seconds = days_from_civil(d[0], d[1], d[2]) * 86400 + d[3] * 3600 + d[4] * 60 + d[5] - offset;
-	*ns = seconds * 1000000000 + fraction;
+	*ns = (moment_seconds(d) - offset) * 1000000000 + fraction;
 	return *ns < 0 ? "is before 1970" : NULL;
+}
+
+const char *scan_plain_date(const char *s, const char *end, int64_t *ns)
+{
+	int d[6], n = 0;
+	uint32_t fraction = 0;
+	if (end - s < 19 || !fixed_date(s, d) || !moment_exists(d))
+		return NULL;
+	s += 19;
+	if (*s == '.') {
+		n = digits_8(++s, &fraction);
+		if (n == 0 || n == 8)
+			return NULL;
+		s += n;
+	}
+	*ns = moment_seconds(d) * 1000000000 + fraction * (int64_t)pow10_table[9 - n];
+	return s;
 }
 
 static bool json_fail(struct json *j, const char *why)
@@ -451,7 +492,16 @@ bool json_text(struct json *j, char **s, size_t *n)
 {
 	if (!json_take(j, '"'))
 		return json_fail(j, "a string is missing");
-	char *from = j->p, *q = from;
+	char *from = j->p, *q = from, *near = j->end - from > 24 ? from + 24 : j->end;
+	/* Keys and ids are short. */
+	while (q < near && *q != '"' && *q != '\\')
+		q++;
+	if (q < near && *q == '"') {
+		j->p = q + 1;
+		*s = from;
+		*n = (size_t)(q - from);
+		return true;
+	}
 	for (;;) {
 		q = memchr(q, '"', (size_t)(j->end - q));
 		if (!q)

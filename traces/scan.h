@@ -28,6 +28,10 @@ const char *scan_time(const char *s, size_t n, int unit, int64_t max, int64_t *n
  * most 9 digits of the fraction count) to ns since 1970. */
 const char *scan_date(const char *s, size_t n, int64_t *ns);
 
+/* The usual shape: a date in UTC, then perhaps a point and up to 7 digits, in a line from input.h. Returns what stands
+ * behind it, or NULL: then scan_date says what it is, or why not. */
+const char *scan_plain_date(const char *s, const char *end, int64_t *ns);
+
 /* A JSON text being read. Strings are decoded in place, so the text must be writable. */
 struct json {
 	char *p, *end;

@@ -404,7 +404,8 @@ static int settle_list(struct trace_reader *r, struct err *e)
 {
 	if (!r->report->has_arrivals)
 		return ERR_NONE;
-	int code = workload_sort(r->w, &r->report->unsorted, e);
+	r->report->unsorted = r->unsorted && !roots_are_sorted(r->w, NULL);
+	int code = r->report->unsorted ? workload_sort(r->w, NULL, e) : ERR_NONE;
 	make_relative(r, NULL);
 	return code;
 }
@@ -415,5 +416,5 @@ int trace_settle(struct trace_reader *r, bool *dead, struct err *e)
 		   : !dead && in_order_already(r) ? link_all(r, NULL, e)
 						  : settle_graph(r, dead, e);
 	/* sessions and classes were numbered as they came in the file */
-	return code ? code : subset_renumber(r->w, e);
+	return code || (!r->grouped && !r->w->n_tenants) ? code : subset_renumber(r->w, e);
 }

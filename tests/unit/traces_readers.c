@@ -117,6 +117,40 @@ static void decimal_times_become_nanoseconds_without_floats(void)
 		CHECK_INT(w.specs[i].arrival_ns, ns[i]);
 }
 
+/* Cells of up to 7 digits are read in another way than longer ones. */
+static void numbers_are_exact_whatever_their_length(void)
+{
+	char text[200];
+	int64_t tokens = 0, seconds = 0;
+	fresh();
+	for (int n = 1; n <= 10; n++) {
+		tokens = n <= 9 ? tokens * 10 + n : 1000000000;
+		int64_t ns = 0, unit = 1000000000;
+		for (int m = 0; m <= 9; m++) {
+			seconds = m ? seconds : seconds * 10 + n % 10;
+			int at = snprintf(text, sizeof text,
+					  "arrived_at,num_prefill_tokens,num_decode_tokens\n0,1,1\n%lld%s",
+					  (long long)seconds, m ? "." : "");
+			for (int k = 1; k <= m; k++)
+				text[at++] = (char)('0' + (k + n) % 10);
+			unit /= m ? 10 : 1;
+			ns += m ? (m + n) % 10 * unit : 0;
+			snprintf(text + at, sizeof text - (size_t)at, ",%lld,%lld%s", (long long)tokens,
+				 (long long)(tokens % 1000), m % 2 ? "" : "\r\n");
+			must_read(text, 2);
+			check_request(1, seconds * 1000000000 + ns, (int32_t)tokens, (int32_t)(tokens % 1000));
+		}
+	}
+	CHECK_INT(reads("num_prefill_tokens,num_decode_tokens\n1234567,12a\n"), ERR_INPUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(e.text, "\"12a\" is not a whole number"));
+	CHECK_INT(reads(AZURE "2023-11-16 18:15:4/,1,1\n"), ERR_INPUT);
+	CHECK_INT(reads(AZURE "2023-11-1: 18:15:46,1,1\n"), ERR_INPUT);
+	CHECK_INT(reads(AZURE "2023-11/16 18:15:46,1,1\n"), ERR_INPUT);
+	CHECK_INT(reads(AZURE "2023-11-16 18:15:46.,1,1\n"), ERR_INPUT);
+	CHECK_INT(reads(AZURE "2023-02-29 18:15:46.5,1,1\n"), ERR_INPUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(e.text, "is no date and time that exists"));
+}
+
 static void milliseconds_and_seconds_are_the_formats_own(void)
 {
 	fresh();
@@ -605,6 +639,7 @@ static const struct test tests[] = {
 	{"columns_go_by_name_whatever_their_order", columns_go_by_name_whatever_their_order},
 	{"ties_keep_the_order_of_the_file", ties_keep_the_order_of_the_file},
 	{"decimal_times_become_nanoseconds_without_floats", decimal_times_become_nanoseconds_without_floats},
+	{"numbers_are_exact_whatever_their_length", numbers_are_exact_whatever_their_length},
 	{"milliseconds_and_seconds_are_the_formats_own", milliseconds_and_seconds_are_the_formats_own},
 	{"hash_ids_of_64_bits_survive", hash_ids_of_64_bits_survive},
 	{"block_size_other_than_usual_is_found_and_said", block_size_other_than_usual_is_found_and_said},
