@@ -26,7 +26,7 @@ B := build$(if $(variant),/variant$(variant))
 Q := $(if $(V),,@)
 LAYERS := core policies sim traces analysis cli
 
-CFLAGS ?= $(if $(DEBUG),-O0,-O3) -g
+CFLAGS ?= $(if $(DEBUG),-O0,$(if $(SAN),-O1,-O3)) -g
 # Warnings are errors for whoever works on it; not for whoever builds it with a compiler of another year.
 WERROR ?= 1
 WARN := -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla
