@@ -24,7 +24,7 @@ variant := $(if $(DEBUG),-debug)$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(c
 B := build$(if $(variant),/variant$(variant))
 
 Q := $(if $(V),,@)
-LAYERS := core policies sim traces analysis cli
+LAYERS := core kernels models policies sim exec traces analysis cli
 
 CFLAGS ?= $(if $(DEBUG),-O0,$(if $(SAN),-O1,-O3)) -g
 # Warnings are errors for whoever works on it; not for whoever builds it with a compiler of another year.
@@ -46,10 +46,13 @@ lib = $(B)/lib/lib$(1).a
 # What a test of a layer links: the layer and those below it. Policies register themselves: whole archive.
 whole = -Wl,--whole-archive $(1) -Wl,--no-whole-archive
 libs_core := $(call lib,core)
+libs_kernels := $(call lib,kernels)
+libs_models := $(call lib,models) $(call lib,core)
 libs_policies := $(call lib,policies) $(call lib,core)
-libs_sim := $(call lib,sim) $(libs_policies)
+libs_sim := $(call lib,sim) $(call lib,models) $(libs_policies)
+libs_exec := $(call lib,exec) $(call lib,kernels) $(call lib,models) $(libs_policies)
 libs_traces := $(call lib,traces) $(call lib,core)
-libs_analysis := $(call lib,analysis) $(call lib,traces) $(libs_sim)
+libs_analysis := $(call lib,analysis) $(call lib,traces) $(call lib,sim) $(libs_exec)
 libs_cli := $(call lib,cli) $(libs_analysis)
 link_libs = -Wl,--start-group $(foreach l,$(1),$(if $(filter %/libpolicies.a,$(l)),$(call whole,$(l)),$(l))) \
 	-Wl,--end-group
@@ -72,11 +75,28 @@ $(B)/obj/%.o: %.c $(B)/flags
 # The sample traces are compiled in.
 $(B)/obj/traces/samples.o: $(wildcard traces/samples/*_sample.*)
 
-# Model and device specs, compiled in as text: sim/specs.h
+# The CPU's kernels. kernels/cpu/isa/*.c are compiled once for each instruction set the machine may turn out to have
+# (kernels/cpu/isa.h): they are never optimised across files, so that no instruction leaks into what runs everywhere.
+machine := $(shell $(CC) -dumpmachine)
+ISAS := base $(if $(filter x86_64-%,$(machine)),avx2 avx512)
+isa_flags_base := -DISA=base -DISA_LANES=4
+isa_flags_avx2 := -DISA=avx2 -DISA_LANES=8 -mavx2 -mfma -mf16c
+isa_flags_avx512 := -DISA=avx512 -DISA_LANES=16 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprefer-vector-width=512
+ISA_SRC := $(sort $(wildcard kernels/cpu/isa/*.c))
+CPU_OBJS := $(call objs,kernels/cpu) $(foreach i,$(ISAS),$(ISA_SRC:kernels/cpu/isa/%.c=$(B)/obj/kernels/cpu/isa/%-$(i).o))
+define isa_rule
+$(B)/obj/kernels/cpu/isa/%-$(1).o: kernels/cpu/isa/%.c $(B)/flags
+	@mkdir -p $$(@D)
+	$$(if $$(V),,@echo "  CC    $$< ($(1))")
+	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(PLAIN) -ffp-contract=fast $$(isa_flags_$(1)) -MMD -MP -c -o $$@ $$<
+endef
+$(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
+
+# Model and device specs, compiled in as text: models/specs.h
 SPECS := $(sort $(wildcard specs/*/*.json))
 $(B)/gen/specs.c: $(SPECS) Makefile
 	@mkdir -p $(@D)
-	$(Q){ echo '#include "sim/specs.h"'; echo 'const struct spec_file spec_files[] = {'; \
+	$(Q){ echo '#include "models/specs.h"'; echo 'const struct spec_file spec_files[] = {'; \
 	for f in $(SPECS); do printf '{"%s",\n' "$${f#specs/}"; sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' "$$f"; echo '},'; done; \
 	echo '{0, 0}};'; } > $@.tmp && mv $@.tmp $@
 $(B)/obj/gen/specs.o: $(B)/gen/specs.c $(B)/flags
@@ -84,7 +104,7 @@ $(B)/obj/gen/specs.o: $(B)/gen/specs.c $(B)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 define layer_lib
-$(call lib,$(1)): $(call objs,$(1)) $(if $(filter sim,$(1)),$(if $(SPECS),$(B)/obj/gen/specs.o))
+$(call lib,$(1)): $(call objs,$(1)) $(if $(filter models,$(1)),$(B)/obj/gen/specs.o) $(if $(filter kernels,$(1)),$(CPU_OBJS))
 	@mkdir -p $$(@D)
 	$$(Q)rm -f $$@ && $(if $(lto),gcc-ar,ar) rcs $$@ $$^
 endef

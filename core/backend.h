@@ -10,12 +10,18 @@
 struct err;
 struct engine;
 
+/* What a step's device time was spent on (kernels/ops.h has the same): matrix products, attention, the head (final norm,
+ * logits, sampling), the rest. */
+enum { STEP_PARTS = 4 };
+extern const char *const step_part_names[]; /* "matmul", "attention", "head", "other", NULL */
+
 /* What came of one submitted batch. Arrays belong to the backend and live until its next call. */
 struct step_result {
 	int64_t steps; /* how often it was run: 1 .. batch.repeat */
 	const int64_t *end_ns; /* [steps] when each of them ended */
 	int64_t start_ns; /* when the first began */
 	int64_t host_ns; /* host part of each one's duration */
+	const int64_t *part_ns; /* [STEP_PARTS] of the device's part; NULL where not measured. Then steps = 1 */
 	const int32_t *eos; /* [n_eos] requests whose token in the last of them was an end-of-sequence */
 	int32_t n_eos;
 	double outside; /* how far the query lay outside what was measured; 0 = inside (sim/cost.h) */

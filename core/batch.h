@@ -1,7 +1,7 @@
 /* batch.h: what one step runs; the only thing that crosses from deciding to running.
  *
- * The simulator needs only the totals. The executor asks for the page tables (struct batch_tables, batch_build in
- * core/tables.h, with the executor), which are built only then. */
+ * The simulator needs only the totals. The executor asks for the page tables (core/tables.h), which are built only
+ * then. */
 #ifndef CORE_BATCH_H
 #define CORE_BATCH_H
 

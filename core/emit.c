@@ -245,6 +245,8 @@ static void tell_step(struct engine *g, const struct step *st, int64_t start_ns,
 			       .blocks_used = st->mem.used,
 			       .blocks_cached = st->mem.cached,
 			       .outside = res->outside};
+	if (res->part_ns)
+		memcpy(row.part_ns, res->part_ns, sizeof row.part_ns);
 	g->rec.step(g->rec.ctx, &row);
 }
 

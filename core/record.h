@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "core/backend.h"
 #include "core/batch.h"
 
 /* One executed step. */
@@ -23,6 +24,7 @@ struct step_row {
 	int32_t blocks_used; /* blocks (contiguous manager: slots / block_size, rounded up) held by requests */
 	int32_t blocks_cached; /* unreferenced blocks that still hold a known prefix */
 	double outside; /* cost model: how far outside what was measured */
+	int64_t part_ns[STEP_PARTS]; /* measured split of its device time; all 0 where there is none */
 };
 
 enum event_kind {

@@ -1,3 +1,5 @@
+#include <stddef.h>
+
 #include "core/record.h"
 #include "core/request.h"
 
@@ -14,6 +16,8 @@ const char *request_why_name(enum request_why w)
 					    "policy", "parent",          "user"};
 	return w <= REQUEST_WHY_USER ? names[w] : "?";
 }
+
+const char *const step_part_names[] = {"matmul", "attention", "head", "other", NULL};
 
 const char *event_name(enum event_kind k)
 {

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sim/device.h"
-#include "sim/model.h"
+#include "models/device.h"
+#include "models/model.h"
 
 struct err;
 

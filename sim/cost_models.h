@@ -4,8 +4,8 @@
 #define SIM_COST_MODELS_H
 
 #include "sim/cost.h"
-#include "sim/device.h"
-#include "sim/model.h"
+#include "models/device.h"
+#include "models/model.h"
 
 enum attention_algorithm {
 	ATTENTION_FLASH, /* tiled: scores never leave the chip, causal half only */

@@ -9,17 +9,20 @@ allowed() {
 	case $1 in
 	core) echo core ;;
 	policies) echo core policies ;;
-	sim) echo core sim ;;
+	kernels) echo kernels ;;
+	models) echo core models ;;
+	sim) echo core models sim ;;
+	exec) echo core models kernels exec ;;
 	traces) echo core traces ;;
-	analysis) echo core policies traces sim analysis ;;
-	cli) echo core policies traces sim analysis cli ;;
+	analysis) echo core policies models traces sim exec analysis ;;
+	cli) echo core policies models traces sim kernels exec analysis cli ;;
 	esac
 }
 
-for layer in core policies sim traces analysis cli; do
+for layer in core kernels models policies sim exec traces analysis cli; do
 	may=$(allowed "$layer" | tr ' ' '|')
 	# Our own includes are in quotes and begin with a folder.
-	if grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$layer"/*.[ch] | grep -vE "\"($may)/"; then
+	if grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' $(find "$layer" -name "*.[ch]") | grep -vE "\"($may)/"; then
 		echo "check-layers: $layer may only include $may" >&2
 		bad=1
 	fi

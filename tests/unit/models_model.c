@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "sim/model.h"
+#include "models/model.h"
 #include "tests/support/suite.h"
 
 static struct model load(const char *name)
@@ -503,5 +503,5 @@ int main(void)
 		{"a_file_that_is_no_text_is_refused", a_file_that_is_no_text_is_refused},
 		{"built_ins_equal_the_published_configs", built_ins_equal_the_published_configs},
 	};
-	return SUITE_RUN("sim_model", tests);
+	return SUITE_RUN("models_model", tests);
 }

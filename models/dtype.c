@@ -1,4 +1,4 @@
-#include "sim/dtype.h"
+#include "models/dtype.h"
 
 #include <stdio.h>
 #include <string.h>

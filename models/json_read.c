@@ -1,4 +1,4 @@
-#include "sim/json_read.h"
+#include "models/json_read.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* model.c: a model by name or path, and what its shapes say about bytes. The reading of the config is in
  * model_config.c. */
-#include "sim/model.h"
+#include "models/model.h"
 
 #include <string.h>
 
 #include "core/err.h"
 #include "core/mem.h"
-#include "sim/spec_text.h"
+#include "models/spec_text.h"
 
 const char *attention_kind_name(enum attention_kind k)
 {

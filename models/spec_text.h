@@ -1,6 +1,6 @@
 /* spec_text.h: finds the text of a model or device description: built in, by name or alias, or in a file. */
-#ifndef SIM_SPEC_TEXT_H
-#define SIM_SPEC_TEXT_H
+#ifndef MODELS_SPEC_TEXT_H
+#define MODELS_SPEC_TEXT_H
 
 struct err;
 

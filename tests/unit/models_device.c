@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "sim/device.h"
+#include "models/device.h"
 #include "tests/support/suite.h"
 
 static struct device load(const char *name)
@@ -138,5 +138,5 @@ int main(void)
 		{"weights_without_native_arithmetic_run_at_bf16", weights_without_native_arithmetic_run_at_bf16},
 		{"bad_files_say_what_is_wrong", bad_files_say_what_is_wrong},
 	};
-	return SUITE_RUN("sim_device", tests);
+	return SUITE_RUN("models_device", tests);
 }

@@ -1,13 +1,13 @@
 /* device.h: what a device can do, read from specs/devices/NAME.json or a file of the user's. Every figure can be
  * overridden: a file may say {"base": "h100-sxm", "memory_bytes": 60e9, ...}. */
-#ifndef SIM_DEVICE_H
-#define SIM_DEVICE_H
+#ifndef MODELS_DEVICE_H
+#define MODELS_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sim/dtype.h"
+#include "models/dtype.h"
 
 struct err;
 

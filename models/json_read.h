@@ -1,6 +1,6 @@
 /* json_read.h: fields of a jansson object, checked, with errors that name the file, the key and what is wrong. */
-#ifndef SIM_JSON_READ_H
-#define SIM_JSON_READ_H
+#ifndef MODELS_JSON_READ_H
+#define MODELS_JSON_READ_H
 
 #include <jansson.h>
 #include <stdbool.h>

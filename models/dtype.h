@@ -1,6 +1,6 @@
 /* dtype.h: number formats of weights and of the KV cache, and how many bits one number takes, scales included. */
-#ifndef SIM_DTYPE_H
-#define SIM_DTYPE_H
+#ifndef MODELS_DTYPE_H
+#define MODELS_DTYPE_H
 
 #include <stdbool.h>
 

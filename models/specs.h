@@ -1,6 +1,6 @@
 /* specs.h: the model and device descriptions compiled into the program (specs/ in the source tree). */
-#ifndef SIM_SPECS_H
-#define SIM_SPECS_H
+#ifndef MODELS_SPECS_H
+#define MODELS_SPECS_H
 
 struct spec_file {
 	const char *path; /* "models/llama-3.1-8b.json" */

@@ -1,14 +1,14 @@
 /* model_config.c: reads a Hugging Face config.json. What each architecture implies (biases, norms, which layers have
  * experts or a window) is in the table below; an architecture that is not in it is refused, never guessed. Keys are
  * those of the transformers library; sources of the shapes: its modelling files, by architecture. */
-#include "sim/model.h"
+#include "models/model.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "core/err.h"
 #include "core/mem.h"
-#include "sim/json_read.h"
+#include "models/json_read.h"
 
 enum family { LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN2_MOE, QWEN3, QWEN3_MOE, DEEPSEEK, GPT_OSS };
 

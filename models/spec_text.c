@@ -1,4 +1,4 @@
-#include "sim/spec_text.h"
+#include "models/spec_text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include "core/err.h"
 #include "core/mem.h"
 #include "core/near.h"
-#include "sim/json_read.h"
-#include "sim/specs.h"
+#include "models/json_read.h"
+#include "models/specs.h"
 
 enum { SPEC_FILE_MAX = 16 << 20 }; /* bytes; a config.json has a few thousand */
 

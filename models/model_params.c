@@ -1,5 +1,5 @@
 /* model_params.c: how many parameters a model has, exactly, by what they are. */
-#include "sim/model.h"
+#include "models/model.h"
 
 /* Projections and norms of one layer's attention. */
 static void count_attention(const struct model *m, bool own_kv, struct model_params *p)

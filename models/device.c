@@ -1,11 +1,11 @@
-#include "sim/device.h"
+#include "models/device.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "core/err.h"
-#include "sim/json_read.h"
-#include "sim/spec_text.h"
+#include "models/json_read.h"
+#include "models/spec_text.h"
 
 /* A number of the description: key, where it goes, its bounds, what one of its units is, what it is when absent. */
 static const struct field {

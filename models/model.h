@@ -1,13 +1,13 @@
 /* model.h: a transformer's shapes, read from a Hugging Face config.json, and what follows from them exactly: parameters,
  * bytes of weights, bytes of KV per token. */
-#ifndef SIM_MODEL_H
-#define SIM_MODEL_H
+#ifndef MODELS_MODEL_H
+#define MODELS_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sim/dtype.h"
+#include "models/dtype.h"
 
 struct err;
 
@@ -37,6 +37,23 @@ struct model_params {
 	int64_t bias; /* every bias, attention sinks, router corrections */
 	int64_t total;
 	int64_t active; /* used by one token: of the routed experts only those it is sent to */
+};
+
+/* What running it needs and timing it does not. */
+enum rope_scaling {
+	ROPE_PLAIN,
+	ROPE_LINEAR, /* positions / factor */
+	ROPE_LLAMA3, /* low frequencies / factor, high ones kept, a ramp between */
+};
+struct model_numerics {
+	double norm_eps; /* rms_norm_eps */
+	double rope_theta;
+	enum rope_scaling rope_scaling;
+	double rope_factor, rope_low, rope_high; /* factor, low_freq_factor, high_freq_factor */
+	int32_t rope_original_len; /* original_max_position_embeddings */
+	int32_t bos; /* token ids; -1 = none said */
+	int32_t eos[8], n_eos;
+	char unsupported[96]; /* why the model runner cannot run it ("mixture of experts"), or "" */
 };
 
 struct model {
@@ -71,6 +88,7 @@ struct model {
 	struct weight_format native; /* what the config says its weights are in */
 	struct model_layer *layers; /* [n_layers] */
 	struct model_params params;
+	struct model_numerics numerics;
 };
 
 /* By name ("llama-3.1-8b", aliases too) or by path: a config.json, or a folder holding one (anything with a slash or

@@ -1,0 +1,56 @@
+/* runner.h: a decoder-only transformer of the Llama kind over a paged KV cache: runs what a batch's tables say, on whatever
+ * set of kernels it is given. Knows no scheduler, no clock and no device. */
+#ifndef EXEC_RUNNER_H
+#define EXEC_RUNNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/tables.h"
+#include "exec/sampler.h"
+#include "exec/weights.h"
+#include "kernels/ops.h"
+#include "models/model.h"
+
+struct err;
+struct runner;
+
+struct runner_setup {
+	const struct model *model; /* outlives the runner, as do weights (until runner_create returns) and kernels */
+	struct weights *weights;
+	struct kernel_set *kernels;
+	enum num weight_type; /* how matrices are held: f32, bf16, int8 */
+	enum num kv_type; /* f32, bf16, int8 */
+	int32_t n_pages, block_size; /* the KV arena; grown on demand when kv_off */
+	bool kv_off; /* tables say scratch_blocks: pages are for one step only */
+	bool check; /* tag every KV slot, verify every read */
+	int32_t layers; /* run only the first so many (profiling); 0 = all */
+	struct sampling sampling;
+};
+
+/* Loads and packs the weights. ERR_INPUT names what the runner cannot run (model.numerics.unsupported). */
+int runner_create(struct runner **out, const struct runner_setup *s, struct err *e);
+void runner_free(struct runner *r);
+
+struct step_input {
+	const struct batch_tables *tables;
+	const int32_t *row_tokens; /* [n_rows] token ids; anything for padding */
+	/* Only with `check`: tags as kernels/ops.h has them. */
+	const uint64_t *row_tags, *want_tags;
+	const int64_t *want_at;
+	/* Which random number each sequence's sample takes: [n_seqs] output number; NULL = 0. The stream is its request. */
+	const int32_t *nth;
+};
+struct step_output {
+	const int32_t *tokens; /* [n_seqs] sampled; -1 where nothing was. Lives until the next step */
+	int64_t part_ns[N_PARTS];
+};
+/* Runs the step to its end. ERR_INVARIANT names the first KV slot that held something else than it should. */
+int runner_step(struct runner *r, const struct step_input *in, struct step_output *out, struct err *e);
+/* Logits of the last step's sampled rows, in their order: [*rows][vocab], on the host, until the next step. */
+int runner_logits(struct runner *r, const float **logits, int32_t *rows, struct err *e);
+
+int64_t runner_weight_bytes(const struct runner *r); /* as held: what one step with one row reads, embedding apart */
+int64_t runner_kv_bytes(const struct runner *r); /* the arena's */
+
+#endif
