@@ -9,6 +9,7 @@
 #include "core/err.h"
 #include "core/mem.h"
 #include "models/json_read.h"
+#include "models/model_numerics.h"
 
 enum family { LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN2_MOE, QWEN3, QWEN3_MOE, DEEPSEEK, GPT_OSS };
 
@@ -285,6 +286,7 @@ int model_parse(struct model *out, const char *text, const char *where, struct e
 	place_windows(&m, &r, a->family);
 	place_sharing(&m, &r);
 	model_count_params(&m);
+	model_read_numerics(&m, &r);
 	if (m.params.total > MAX_PARAMS)
 		err_set(r.e, ERR_INPUT, "%s: %.3g parameters are more than any device holds; check the sizes", where,
 			(double)m.params.total);
