@@ -11,11 +11,22 @@
 #include "core/err.h"
 #include "core/request.h"
 #include "core/workload.h"
+#include "exec/backend.h"
+#include "exec/tape.h"
 
+struct executor;
+struct profile;
 struct store;
 
 enum run_record { RECORD_REQUESTS, RECORD_STEPS, RECORD_NONE }; /* --record */
 extern const char *const run_record_names[]; /* "requests", "steps", "none", NULL: for OPT_CHOICE */
+
+enum run_backend {
+	BACKEND_SIM, /* virtual clock, predicted step times */
+	BACKEND_CPU, /* real kernels on this machine's CPU */
+	BACKEND_REPLAY, /* the recorded inputs of an earlier run */
+};
+extern const char *const run_backend_names[]; /* "sim", "cpu", "replay", NULL */
 
 /* Everything that makes a run repeatable. Strings belong to the caller; NULL where not given. Start from
  * run_settings_default(). The workload itself is given apart, loaded and shaped. */
@@ -39,9 +50,23 @@ struct run_settings {
 	const char *weight_dtype, *kv_dtype; /* NULL: the model's own; "auto" */
 	int32_t tensor_parallel; /* 1 */
 	const char *cost; /* "roofline" (NULL too), "linear:...", "constant:..." : sim/cost_models.h */
+	const struct profile *profile; /* cost "profiled": the measured tables (sim/profile.h); outlives the run */
 	double gpu_memory_utilization; /* 0.9 */
 	int32_t num_gpu_blocks_override; /* 0 = what fits */
 	struct engine_config engine; /* num_blocks and model_max_len are filled by run_execute */
+
+	/* What runs it. */
+	enum run_backend backend;
+	const char *weights; /* executor: exec/weights.h; NULL = "random:1" */
+	const char *tokenizer; /* executor: path or NULL */
+	int32_t threads; /* executor: 0 = all */
+	const char *isa; /* executor: NULL = the best there is */
+	enum exec_time exec_time;
+	bool batch_invariant; /* executor */
+	bool ignore_eos; /* executor: outputs have the trace's length whatever is sampled; true */
+	struct sampling sampling; /* executor; greedy */
+	int64_t kv_cache_memory_bytes; /* executor: KV arena; 0 = 4 GiB or what is there */
+	const struct tape *tape; /* BACKEND_REPLAY: what to play */
 
 	/* What is reported. */
 	struct goodput_slo slo;
@@ -78,7 +103,14 @@ struct run_result {
 	struct engine_config engine; /* as resolved: max_model_len, num_blocks */
 	struct metrics metrics;
 	char *policy_params; /* all of them with their values */
-	const char *backend; /* "simulator" */
+	const char *backend; /* "simulator", "cpu", "replay" */
+	char backend_what[192]; /* executor: kernels, libraries, threads; "" otherwise */
+	char weights_what[160];
+	uint64_t decision_hash; /* of the decision log, where it was walked (executor, replay, io->event); else 0 */
+	uint64_t memory_hash; /* of all block tables' changes alone (block events), likewise */
+	struct tape tape; /* executor: everything the engine took from outside */
+	int32_t *output_ids; /* executor: token ids of request i at output_ids[output_at[i] .. output_at[i + 1]) */
+	int64_t *output_at; /* [n + 1] */
 	int64_t weight_bytes, kv_bytes_per_token; /* 0 where the model has no say (num_gpu_blocks given, cost linear) */
 	bool lengths_estimated, oracle;
 
@@ -90,6 +122,10 @@ struct run_io {
 	void (*progress)(void *ctx, int64_t ended, int64_t total);
 	void *ctx;
 	struct store *store; /* NULL: not stored */
+	struct executor *executor; /* a loaded model to use when it fits (analysis/executor.h); NULL: one is opened */
+	/* Every line of the decision log, every step: for who wants to look on. Each may be NULL. */
+	void (*event)(void *ctx, const struct event *ev);
+	void (*step)(void *ctx, const struct step_row *row);
 };
 
 /* Runs w as s says. ERR_NONE: *r is filled, to be released with run_result_free; its status is complete or interrupted

@@ -1,0 +1,47 @@
+/* executor.h: a model loaded on real kernels, ready for one run after another: kernels, weights, runner. Loading a model
+ * of a billion parameters takes seconds, so comparisons and validations keep one. */
+#ifndef ANALYSIS_EXECUTOR_H
+#define ANALYSIS_EXECUTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/backend.h"
+#include "exec/runner.h"
+#include "exec/tokenizer.h"
+#include "kernels/ops.h"
+#include "models/model.h"
+
+struct err;
+
+/* What the executor is made of. Strings belong to the caller. */
+struct executor_setup {
+	const char *backend; /* "cpu" */
+	const char *weights; /* exec/weights.h; NULL: "random:1" */
+	const char *tokenizer; /* path or NULL */
+	enum num weight_type, kv_type;
+	int32_t threads; /* 0 = all */
+	const char *isa; /* NULL = best */
+	bool batch_invariant;
+	int32_t num_blocks, block_size;
+	bool kv_off, check;
+	int32_t layers; /* 0 = all */
+	struct sampling sampling;
+};
+
+struct executor {
+	struct executor_setup setup; /* what it was made from */
+	struct kernel_set *kernels;
+	struct runner *runner;
+	struct tokenizer *tokenizer; /* NULL without */
+	char what[192]; /* kernels' description */
+	char weights_what[160];
+	double load_s;
+};
+
+int executor_open(struct executor **out, const struct executor_setup *s, const struct model *m, struct err *e);
+void executor_close(struct executor *x); /* NULL is fine */
+/* Could it serve a run that asks for s? (Then nothing need be loaded.) */
+bool executor_fits(const struct executor *x, const struct executor_setup *s);
+
+#endif

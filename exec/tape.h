@@ -1,0 +1,46 @@
+/* tape.h: everything an engine took from its backend: clock readings, step times, ends of sequences. Recorded by a backend
+ * that stands before another; played back by one that stands alone. The same engine, workload and policy then make the
+ * same decisions, in wall time too. */
+#ifndef EXEC_TAPE_H
+#define EXEC_TAPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/backend.h"
+
+struct err;
+
+enum tape_kind {
+	TAPE_NOW, /* the clock was read: a_ns */
+	TAPE_STEP, /* a step came back: a_ns = start, b_ns = end, and the rest */
+};
+
+struct tape_entry {
+	uint8_t kind;
+	bool measured; /* part_ns was given */
+	int64_t a_ns, b_ns, host_ns;
+	int64_t part_ns[STEP_PARTS];
+	int64_t eos_at; /* its first entry in eos */
+	int32_t n_eos;
+	double outside;
+};
+
+/* Owned by whoever made it; all zero is an empty tape. */
+struct tape {
+	struct tape_entry *entries;
+	int64_t n, cap;
+	int32_t *eos; /* requests */
+	int64_t n_eos, cap_eos;
+};
+void tape_free(struct tape *t);
+
+/* Stands before `inner` (which stays the caller's) and appends what it says to *t. A step that came back as several
+ * repeats is one entry each. */
+int tape_recorder_create(struct backend *out, const struct backend *inner, struct tape *t, struct err *e);
+/* Plays t. An engine that asks for something else than was recorded (another workload, policy or version) ends with
+ * ERR_INPUT, which names the step. */
+int tape_player_create(struct backend *out, const struct tape *t, struct err *e);
+void tape_backend_free(struct backend *b); /* of either */
+
+#endif
