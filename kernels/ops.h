@@ -59,7 +59,7 @@ struct step_rows {
 	 * sequence s wants want_tags[want_at[s] + j] at token j. */
 	const uint64_t *row_tags; /* [n_rows] */
 	const uint64_t *want_tags;
-	const int64_t *want_at; /* [n_seqs] */
+	const int64_t *want_at; /* [n_seqs]; -1: this one is not verified (rows whose results nobody reads) */
 };
 
 /* cos and sin of every position: device [max_len][head_dim / 2] each. Pairs are (i, i + head_dim / 2). */
