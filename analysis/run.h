@@ -74,6 +74,8 @@ struct run_settings {
 	enum run_record record;
 	bool save_detailed; /* keep every token's time (8 bytes each) */
 	const char *label; /* how compare calls the run; NULL: the policy's name */
+	const char *arguments; /* the command line as typed, a JSON array of strings; NULL: not stored */
+	int32_t arm; /* which of that command line's runs this is */
 	int64_t started_unix_s; /* date of the run, from the caller; 0 = none */
 };
 

@@ -175,6 +175,56 @@ static const char *const migrations[] = {
 	"  max(m.value) FILTER (WHERE m.name = 'steps') AS steps,"
 	"  r.sim_wall_s, r.workload_hash"
 	" FROM runs r LEFT JOIN metrics m USING (run_id) GROUP BY r.run_id;",
+
+	/* 1 -> 2: what ran it, and what is needed to run it again */
+	"ALTER TABLE runs ADD COLUMN backend_what TEXT;"
+	"ALTER TABLE runs ADD COLUMN weights TEXT;"
+	"ALTER TABLE runs ADD COLUMN tokenizer TEXT;"
+	"ALTER TABLE runs ADD COLUMN isa TEXT;"
+	"ALTER TABLE runs ADD COLUMN threads INTEGER;"
+	"ALTER TABLE runs ADD COLUMN exec_time TEXT;"
+	"ALTER TABLE runs ADD COLUMN batch_invariant INTEGER;"
+	"ALTER TABLE runs ADD COLUMN ignore_eos INTEGER;"
+	"ALTER TABLE runs ADD COLUMN temperature REAL;"
+	"ALTER TABLE runs ADD COLUMN top_k INTEGER;"
+	"ALTER TABLE runs ADD COLUMN top_p REAL;"
+	"ALTER TABLE runs ADD COLUMN kv_cache_memory_bytes INTEGER;"
+	"ALTER TABLE runs ADD COLUMN arguments TEXT;" /* JSON array: the command line as typed */
+	"ALTER TABLE runs ADD COLUMN arm INTEGER;" /* which of its runs this one is */
+	"ALTER TABLE runs ADD COLUMN decision_hash TEXT;"
+	"ALTER TABLE runs ADD COLUMN memory_hash TEXT;"
+
+	"ALTER TABLE steps ADD COLUMN matmul_ns INTEGER;" /* NULL, as are the next three: not measured */
+	"ALTER TABLE steps ADD COLUMN attention_ns INTEGER;"
+	"ALTER TABLE steps ADD COLUMN head_ns INTEGER;"
+	"ALTER TABLE steps ADD COLUMN other_ns INTEGER;"
+	"DROP VIEW step_timeline;"
+	"CREATE VIEW step_timeline AS"
+	" SELECT r.run_id, r.label, t.id - (r.run_id << 32) AS step, t.start_ns / 1e9 AS start_s,"
+	"  t.duration_ns / 1e6 AS duration_ms, t.host_ns / 1e6 AS host_ms, t.decodes, t.chunks, t.output_tokens,"
+	"  t.prefill_tokens, t.decode_ctx, t.running, t.waiting, t.preempted, t.blocks_used, t.blocks_cached,"
+	"  t.blocks_used * 1.0 / r.num_gpu_blocks AS kv_usage, t.outside, t.matmul_ns / 1e6 AS matmul_ms,"
+	"  t.attention_ns / 1e6 AS attention_ms, t.head_ns / 1e6 AS head_ms, t.other_ns / 1e6 AS other_ms"
+	" FROM runs r JOIN steps t ON t.id BETWEEN r.run_id << 32 AND (r.run_id << 32) + 4294967295;"
+
+	/* What the engine took from its backend: exec/tape.h. */
+	"CREATE TABLE inputs ("
+	" id INTEGER PRIMARY KEY," /* run_id * 2^32 + place */
+	" kind INTEGER NOT NULL," /* 0 = the clock was read, 1 = a step came back */
+	" a_ns INTEGER NOT NULL," /* the reading; the step's start */
+	" b_ns INTEGER,"
+	" host_ns INTEGER,"
+	" batch INTEGER," /* digest of what the engine submitted */
+	" outside REAL,"
+	" parts BLOB," /* four times in ns, int64 little-endian; NULL = not measured */
+	" eos BLOB" /* requests, int32 little-endian; NULL = none */
+	") STRICT;"
+
+	/* The token ids that requests were answered with. */
+	"CREATE TABLE outputs ("
+	" id INTEGER PRIMARY KEY," /* run_id * 2^32 + request */
+	" tokens BLOB NOT NULL" /* int32 little-endian */
+	") STRICT;",
 };
 #define VERSION ((int)(sizeof migrations / sizeof *migrations))
 
