@@ -92,8 +92,7 @@ static void add_slots(struct batch_tables *t, int32_t block_size, bool kept)
 	const int32_t *blocks = t->kv_indices + t->kv_indptr[s];
 	for (int32_t i = 0; i < rows; i++) {
 		int32_t j = t->ctx_len[s] - rows + i;
-		t->slots[first + i] =
-			kept ? (int64_t)blocks[j / block_size] * block_size + j % block_size : -1;
+		t->slots[first + i] = kept ? (int64_t)blocks[j / block_size] * block_size + j % block_size : -1;
 	}
 }
 
@@ -132,8 +131,7 @@ static int add_chunk_rows(const struct engine *g, struct batch_tables *t, const 
 	if (add_sequence(t, c->req, c->pad + c->len, ctx, held ? ctx : pad))
 		return ERR_MEMORY;
 	const struct block_table *blocks = slot < 0 ? NULL : &g->tables[slot];
-	if (add_blocks(t, kv_off || !blocks ? NULL : blocks->ids, kv_off || !blocks ? 0 : blocks->n,
-		       g->cfg.block_size))
+	if (add_blocks(t, kv_off || !blocks ? NULL : blocks->ids, kv_off || !blocks ? 0 : blocks->n, g->cfg.block_size))
 		return ERR_MEMORY;
 	add_slots(t, g->cfg.block_size, true);
 	int32_t s = t->n_seqs - 1;
@@ -175,8 +173,7 @@ int batch_build(const struct engine *g, const struct batch *b, struct batch_tabl
 	if (add_all(g, st, t))
 		return err_no_memory(e, "page tables");
 	/* The totals the simulator works with and the rows are one and the same batch. */
-	if (t->n_decodes != b->decodes || t->sum_ctx != b->decode_ctx ||
-	    t->n_rows != b->decodes + b->prefill_tokens)
+	if (t->n_decodes != b->decodes || t->sum_ctx != b->decode_ctx || t->n_rows != b->decodes + b->prefill_tokens)
 		return err_set(e, ERR_INVARIANT,
 			       "step %lld: its rows (%d decodes over %lld tokens, %d rows) are not its totals (%d over "
 			       "%lld, %lld)",

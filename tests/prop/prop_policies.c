@@ -11,6 +11,7 @@
 #include "policies/registry.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/random_case.h"
+#include "tests/support/shadow_kv.h"
 
 /* One run and what was seen of it. */
 struct watch {
@@ -30,6 +31,7 @@ struct watch {
 	struct backend backend;
 	struct recorder recorder;
 	struct engine *engine;
+	struct shadow_kv kv; /* with tokens: the rows are walked then */
 	char why[256]; /* what is wrong, "" = nothing */
 };
 
@@ -138,6 +140,7 @@ static void watch_close(struct watch *s)
 	free(s->last_ns);
 	free(s->tokens);
 	free(s->ended);
+	shadow_kv_free(&s->kv);
 }
 
 /* Now and then ends some request that is waiting, running or preempted. */
@@ -171,6 +174,8 @@ static int watch_run(struct watch *s, struct err *e)
 		if (next == ENGINE_BATCH) {
 			idle = 0;
 			in_flight++;
+			if (s->recorder.token && !shadow_kv_step(&s->kv, s->engine, batch, s->why))
+				break;
 			rc = b->ops->submit(b->self, batch, e);
 			if (!rc)
 				rc = maybe_abort(s, now_ns, e);
