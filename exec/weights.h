@@ -31,6 +31,9 @@ enum tensor {
 	TENSOR_GATE, /* [intermediate][hidden] */
 	TENSOR_UP,
 	TENSOR_DOWN, /* [hidden][intermediate] */
+	TENSOR_GATE_BIAS, /* [intermediate] */
+	TENSOR_UP_BIAS,
+	TENSOR_DOWN_BIAS, /* [hidden] */
 	N_TENSORS
 };
 
