@@ -67,7 +67,9 @@ static const char *kv_note(const struct capacity_view *v)
 	case KV_INT8:
 		return "int8, with a 4-byte scale per head and K or V";
 	default:
-		return v->options.kv == KV_AUTO && v->capacity.weights.dtype == DTYPE_FP32 ? "fp32" : "bf16";
+		return v->options.kv == KV_FP32 || (v->options.kv == KV_AUTO && v->capacity.weights.dtype == DTYPE_FP32)
+			       ? "fp32"
+			       : "bf16";
 	}
 }
 

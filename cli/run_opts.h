@@ -56,7 +56,7 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 	X(s.weight_dtype, weight_dtype, "weight-dtype", OPT_STRING, OPT_LIST, "TYPE", 0, 0, NULL, \
 	  "How the weights are held: auto (default), fp32, bf16, fp8, int8, int4, mxfp4 or nf4.") \
 	X(s.kv_dtype, kv_cache_dtype, "kv-cache-dtype", OPT_STRING, OPT_LIST, "TYPE", 0, 0, NULL, \
-	  "How the KV cache is held: auto (default), bf16, fp8 or int8.") \
+	  "How the KV cache is held: auto (default), bf16, fp32, fp8 or int8.") \
 	X(s.tensor_parallel, tensor_parallel_size, "tensor-parallel-size", OPT_INT32, OPT_LIST, "N", 1, 1024, NULL, \
 	  "Devices that share one model. Only 1 so far.") \
 	X(s.engine.max_concurrency, max_concurrency, "max-concurrency", OPT_INT32, OPT_LIST, "N", 0, INT32_MAX, NULL, \

@@ -42,8 +42,9 @@ int weight_format_parse(const char *text, struct weight_format *out, struct err 
 int weight_quantization_parse(const char *text, struct weight_format *out, struct err *e);
 
 /* KV cache. auto: bf16 (fp32 for a model run in fp32). int8: one fp32 scale per token, KV head and K or V. */
-enum kv_dtype { KV_AUTO, KV_FP8, KV_INT8, KV_BF16 };
+enum kv_dtype { KV_AUTO, KV_FP8, KV_INT8, KV_BF16, KV_FP32 };
 const char *kv_dtype_name(enum kv_dtype t);
-int kv_dtype_parse(const char *text, enum kv_dtype *out, struct err *e); /* auto, fp8 (fp8_e4m3, ...), int8, bf16 */
+int kv_dtype_parse(const char *text, enum kv_dtype *out, struct err *e); /* auto, fp8 (fp8_e4m3, ...), int8, bf16,
+										     * fp32 */
 
 #endif

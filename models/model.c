@@ -74,7 +74,7 @@ static int64_t kv_number_bytes(enum kv_dtype t, const struct weight_format *f)
 {
 	if (t == KV_FP8 || t == KV_INT8)
 		return 1;
-	return t == KV_AUTO && f->dtype == DTYPE_FP32 ? 4 : 2;
+	return t == KV_FP32 || (t == KV_AUTO && f->dtype == DTYPE_FP32) ? 4 : 2;
 }
 
 int64_t model_layer_kv_bytes(const struct model *m, enum kv_dtype t, const struct weight_format *f)
