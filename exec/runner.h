@@ -47,7 +47,8 @@ struct step_output {
 };
 /* Runs the step to its end. Device memory grows with it and is kept: per row about 5 x hidden + qkv + attention's output
  * activations, the MLP's 3 x intermediate for at most 4096 rows at a time, and 4 x vocab bytes per sampled row. Pages and
- * slots outside the arena are refused before anything runs (ERR_INVARIANT). ERR_INVARIANT names the first KV slot that held something else than it should. */
+ * slots outside the arena are refused before anything runs. ERR_INVARIANT names the first KV slot that held something
+ * else than it should. */
 int runner_step(struct runner *r, const struct step_input *in, struct step_output *out, struct err *e);
 /* After such an error: which read it was (its sequence and token of the last step's tables) and in which layer; NULL when
  * no read was wrong. */

@@ -56,7 +56,7 @@ struct step_rows {
 	const int64_t *slots; /* [n_rows] page * block_size + place where the row's K and V go; -1: nowhere */
 	const int32_t *positions; /* [n_rows] for RoPE, padding not counted, 0 for padding */
 	/* When checking, else NULL: the tag each row writes, and the tag that each token of each context must be found with:
-	 * sequence s wants want_tags[want_at[s] + j] at token j; want_at[s] = -1: nobody reads its result, so it wants nothing. */
+	 * sequence s wants want_tags[want_at[s] + j] at token j. */
 	const uint64_t *row_tags; /* [n_rows] */
 	const uint64_t *want_tags;
 	const int64_t *want_at; /* [n_seqs]; -1: this one is not verified (rows whose results nobody reads) */
