@@ -55,6 +55,7 @@ struct parts {
 	struct policy policy;
 	struct source *source;
 	struct backend backend;
+	struct backend before; /* what run_io put before it; else zero */
 	struct engine *engine;
 
 	/* What the recorder fills. */
@@ -231,6 +232,17 @@ static int open_backend(struct parts *p, struct err *e)
 	return sim_backend_create(&p->backend, p->cost, e);
 }
 
+static int open_before(struct parts *p, struct err *e)
+{
+	if (!p->io->stand_before)
+		return ERR_NONE;
+	struct backend b = p->backend;
+	int rc = p->io->stand_before(p->io->ctx, &b, e);
+	if (rc == ERR_NONE)
+		p->before = b;
+	return rc;
+}
+
 static int open_engine(struct parts *p, struct err *e)
 {
 	const struct run_settings *s = p->settings;
@@ -275,8 +287,8 @@ static int make_arrays(struct parts *p, struct err *e)
 
 static int make_parts(struct parts *p, struct err *e)
 {
-	int (*const makers[])(struct parts *, struct err *) = {load_hardware, open_cost,    configure,  open_policy,
-							       make_arrays,   open_backend, open_engine};
+	int (*const makers[])(struct parts *, struct err *) = {load_hardware, open_cost,    configure,   open_policy,
+							       make_arrays,   open_backend, open_before, open_engine};
 	int rc = ERR_NONE;
 	for (size_t i = 0; rc == ERR_NONE && i < sizeof makers / sizeof *makers; i++)
 		rc = makers[i](p, e);
@@ -287,6 +299,8 @@ static void free_parts(struct parts *p)
 {
 	engine_free(p->engine);
 	source_free(p->source);
+	if (p->before.ops)
+		p->before.ops->close(p->before.self);
 	if (p->backend.ops)
 		sim_backend_free(&p->backend);
 	policy_close(&p->policy);
@@ -328,7 +342,7 @@ static int loop(struct parts *p, struct err *e)
 	const struct run_io *io = p->io;
 	const struct run_hooks hooks = {.stop = io->stop, .progress = io->progress, .ctx = io->ctx};
 	double began = seconds();
-	int rc = engine_run(p->engine, &p->backend, &hooks, e);
+	int rc = engine_run(p->engine, p->before.ops ? &p->before : &p->backend, &hooks, e);
 	p->result->sim_wall_s = seconds() - began;
 	engine_stats(p->engine, &p->result->stats);
 	return rc;

@@ -128,6 +128,10 @@ struct run_io {
 	/* Every line of the decision log, every step: for who wants to look on. Each may be NULL. */
 	void (*event)(void *ctx, const struct event *ev);
 	void (*step)(void *ctx, const struct step_row *row);
+	/* Puts a backend before the one that serves the run (*b, which stays run_execute's and outlives it), to look at every
+	 * batch or to let the engine see other times; *b becomes the outer one, which run_execute closes. What is recorded is
+	 * what the engine took from the outer one. May be NULL. */
+	int (*stand_before)(void *ctx, struct backend *b, struct err *e);
 };
 
 /* Runs w as s says. ERR_NONE: *r is filled, to be released with run_result_free; its status is complete or interrupted
