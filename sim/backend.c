@@ -108,3 +108,14 @@ void sim_backend_free(struct backend *b)
 		b->ops->close(b->self);
 	b->ops = NULL;
 }
+
+bool sim_backend_parts(const struct backend *b, const struct batch *batch, double part_ns[STEP_PARTS])
+{
+	if (b->ops != &sim_ops)
+		return false;
+	const struct cost *c = ((const struct sim *)b->self)->cost;
+	if (!c->ops->parts)
+		return false;
+	c->ops->parts(c, batch, part_ns);
+	return true;
+}

@@ -2,11 +2,17 @@
 #ifndef SIM_BACKEND_H
 #define SIM_BACKEND_H
 
+#include <stdbool.h>
+
 #include "core/backend.h"
 #include "sim/cost.h"
 
 /* The cost model stays the caller's and must outlive it. */
 int sim_backend_create(struct backend *out, const struct cost *cost, struct err *e);
 void sim_backend_free(struct backend *b);
+
+/* Where the device time of batch goes, by b's cost model, in nanoseconds. False: b is no simulator, or its cost model knows no
+ * parts. */
+bool sim_backend_parts(const struct backend *b, const struct batch *batch, double part_ns[STEP_PARTS]);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "core/backend.h"
 #include "core/batch.h"
 
 struct cost_time {
@@ -25,6 +26,8 @@ struct cost_ops {
 	 * on afterwards; *all is what the runs have in common (device_ns: the last one's). Returns how many. NULL: `step` is asked for each. */
 	int64_t (*run)(const struct cost *c, struct batch *b, int64_t start_ns, int64_t *end_ns, int64_t most,
 		       struct cost_time *all);
+	/* Where b's device time goes: they add up to device_ns (rounding apart). NULL: the model knows no parts. */
+	void (*parts)(const struct cost *c, const struct batch *b, double part_ns[STEP_PARTS]);
 };
 
 /* Each model embeds this first. */

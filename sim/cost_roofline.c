@@ -224,9 +224,35 @@ static int64_t roofline_run(const struct cost *c, struct batch *b, int64_t start
 	return n;
 }
 
-static const struct cost_ops roofline_ops = {"roofline", roofline_step, roofline_destroy, roofline_run};
+/* step_part_names' order. */
+enum { PART_MATMUL, PART_ATTENTION, PART_HEAD, PART_OTHER };
+
+static void roofline_parts(const struct cost *c, const struct batch *b, double part_ns[STEP_PARTS])
+{
+	const struct roofline *r = (const struct roofline *)c;
+	double tokens = (double)(b->decodes + b->prefill_tokens);
+	for (int i = 0; i < STEP_PARTS; i++)
+		part_ns[i] = 0;
+	for (int op = 0; tokens > 0 && op < TOKEN_OPS; op++) {
+		struct op_work w;
+		bool product = op != OP_EMBED && op != OP_NORM && op != OP_ROPE;
+		op_tokens(&r->shapes, (enum token_op)op, tokens, &w);
+		part_ns[product ? PART_MATMUL : PART_OTHER] += op_ns(r, &w, token_op_rate(r, (enum token_op)op));
+	}
+	part_ns[PART_HEAD] = rows_ns(r, b->sampled);
+	if (b->decodes > 0) {
+		double fixed = b->decodes * r->decode.fixed;
+		part_ns[PART_ATTENTION] = r->attention_kernels_ns +
+					  r->n_full * layer_ns(&r->decode, fixed, b->decode_ctx) +
+					  r->n_window * layer_ns(&r->decode, fixed, b->decode_ctx_window);
+	}
+	for (int32_t i = 0; i < b->n_chunks; i++)
+		part_ns[PART_ATTENTION] += chunk_ns(r, &b->chunks[i]);
+}
+
+static const struct cost_ops roofline_ops = {"roofline", roofline_step, roofline_destroy, roofline_run, roofline_parts};
 /* Launching each kernel may take the host longer than the device, by a part that changes from step to step. */
-static const struct cost_ops eager_ops = {"roofline", roofline_step, roofline_destroy, NULL};
+static const struct cost_ops eager_ops = {"roofline", roofline_step, roofline_destroy, NULL, roofline_parts};
 
 /* The rate of products with weights held in t: FLOP/ns. */
 static double product_rate(const struct device *d, const struct weight_format *f, enum weight_group g)

@@ -430,6 +430,9 @@ static void the_operators_add_up_to_the_step(void)
 				sum += ops[k].ns;
 			CHECK_NEAR((double)ask(c, b).device_ns, sum, 1);
 			CHECK_INT(ask(c, b).device_ns, ask(c, b).device_ns); /* the table gives what counting gave */
+			double part_ns[STEP_PARTS];
+			c->ops->parts(c, &b, part_ns);
+			CHECK_NEAR(part_ns[0] + part_ns[1] + part_ns[2] + part_ns[3], sum, 1e-9 * sum + 1e-6);
 		}
 		cost_free(c);
 		model_free(&s.model);
