@@ -83,7 +83,7 @@ isa_flags_base := -DISA=base -DISA_LANES=4
 isa_flags_avx2 := -DISA=avx2 -DISA_LANES=8 -mavx2 -mfma -mf16c
 isa_flags_avx512 := -DISA=avx512 -DISA_LANES=16 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c -mprefer-vector-width=512
 ISA_SRC := $(sort $(wildcard kernels/cpu/isa/*.c))
-CPU_OBJS := $(call objs,kernels/cpu) $(foreach i,$(ISAS),$(ISA_SRC:kernels/cpu/isa/%.c=$(B)/obj/kernels/cpu/isa/%-$(i).o))
+CPU_OBJS := $(call objs,kernels/cpu) $(call objs,kernels/reference) $(foreach i,$(ISAS),$(ISA_SRC:kernels/cpu/isa/%.c=$(B)/obj/kernels/cpu/isa/%-$(i).o))
 define isa_rule
 $(B)/obj/kernels/cpu/isa/%-$(1).o: kernels/cpu/isa/%.c $(B)/flags
 	@mkdir -p $$(@D)

@@ -74,7 +74,8 @@ struct attention_shape {
 	int32_t window; /* a row sees its last `window` tokens, itself included; 0 = all */
 };
 
-/* What a part of a step was spent on: mark() says that the work from here on is of that part. */
+/* What a part of a step was spent on: mark() says that the work from here on is of that part. Time between finish() and
+ * the next mark() belongs to none. */
 enum part { PART_MATMUL, PART_ATTENTION, PART_HEAD, PART_OTHER, N_PARTS };
 extern const char *const part_names[]; /* "matmul", "attention", "head", "other" */
 
@@ -129,7 +130,9 @@ struct kernel_ops {
 		       const struct rope *rope, const float *q_norm, const float *k_norm, float eps,
 		       const struct kv_shape *s, const struct kv_layer *kv);
 	/* out [rows][n_heads * head_dim] = softmax(q K^T * scale) V over each row's context; a row that sees nothing but
-	 * padding gives 0. Reads tags when checking; what is wrong is gathered into `bad` (host memory, valid after finish). */
+	 * padding gives 0. Reads tags when checking; what is wrong is added to `bad` (host memory, zeroed by the caller before
+	 * the step, valid after finish): n counts each token of a sequence once per call, the first is that of the first call
+	 * that found any. */
 	int (*attention)(struct kernel_set *k, void *out, const void *qkv, const struct step_rows *r,
 			 const struct attention_shape *a, const struct kv_shape *s, const struct kv_layer *kv,
 			 struct tag_fault *bad);
