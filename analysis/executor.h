@@ -31,6 +31,7 @@ struct executor_setup {
 
 struct executor {
 	struct executor_setup setup; /* what it was made from */
+	struct model model; /* its own copy */
 	struct kernel_set *kernels;
 	struct runner *runner;
 	struct tokenizer *tokenizer; /* NULL without */
@@ -39,9 +40,10 @@ struct executor {
 	double load_s;
 };
 
+/* Everything m says is taken now; m may go. */
 int executor_open(struct executor **out, const struct executor_setup *s, const struct model *m, struct err *e);
 void executor_close(struct executor *x); /* NULL is fine */
 /* Could it serve a run that asks for s? (Then nothing need be loaded.) */
-bool executor_fits(const struct executor *x, const struct executor_setup *s);
+bool executor_fits(const struct executor *x, const struct executor_setup *s, const struct model *m);
 
 #endif

@@ -43,7 +43,7 @@ int engine_run(struct engine *g, struct backend *b, const struct run_hooks *hook
 		if (!code && (next == ENGINE_IDLE || !g->cfg.async_scheduling || in_flight == 2))
 			code = wait_and_end(g, b, e);
 		int64_t ended = engine_count_ended(g);
-		if (hooks && hooks->progress && ended - last_told >= 1024) {
+		if (hooks && hooks->progress && ended - last_told >= (hooks->every ? hooks->every : 1024)) {
 			last_told = ended;
 			hooks->progress(hooks->ctx, ended, g->w->n);
 		}

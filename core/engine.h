@@ -111,6 +111,7 @@ struct run_hooks {
 	const volatile int *stop;
 	void (*progress)(void *ctx, int64_t ended, int64_t total);
 	void *ctx;
+	int64_t every; /* ended requests between two calls of progress; 0 = 1024 */
 };
 int engine_run(struct engine *g, struct backend *b, const struct run_hooks *hooks, struct err *e);
 

@@ -1,0 +1,152 @@
+#include "analysis/run_exec.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analysis/executor.h"
+#include "core/mem.h"
+
+#define DEFAULT_KV_BYTES (INT64_C(4) << 30) /* vLLM's for its CPU backend */
+
+int run_exec_formats(const struct weight_format *weights, enum kv_dtype kv, enum num *weight_type, enum num *kv_type,
+		     struct err *e)
+{
+	if (weights->dtype == DTYPE_FP32)
+		*weight_type = NUM_F32;
+	else if (weights->dtype == DTYPE_BF16)
+		*weight_type = NUM_BF16;
+	else if (weights->dtype == DTYPE_INT8)
+		*weight_type = NUM_I8;
+	else
+		return err_set(e, ERR_INPUT,
+			       "real kernels hold weights in fp32, bf16 or int8, not in %s: choose with --weight-dtype",
+			       dtype_name(weights->dtype));
+	if (kv == KV_FP32 || (kv == KV_AUTO && weights->dtype == DTYPE_FP32))
+		*kv_type = NUM_F32;
+	else if (kv == KV_INT8)
+		*kv_type = NUM_I8;
+	else if (kv == KV_AUTO || kv == KV_BF16)
+		*kv_type = NUM_BF16;
+	else
+		return err_set(
+			e, ERR_INPUT,
+			"real kernels hold the KV cache in fp32, bf16 or int8, not in %s: choose with --kv-cache-dtype",
+			kv_dtype_name(kv));
+	return ERR_NONE;
+}
+
+/* Memory nobody uses, as Linux counts it; 0 where it cannot be read. */
+static int64_t available_bytes(void)
+{
+	char line[128];
+	long long kb = 0;
+	FILE *f = fopen("/proc/meminfo", "r");
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "MemAvailable: %lld kB", &kb) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kb * 1024;
+}
+
+int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t *num_blocks, struct err *e)
+{
+	int64_t bytes = s->kv_cache_memory_bytes, there = available_bytes();
+	int64_t block = kv_bytes_per_token * s->engine.block_size;
+	if (!bytes)
+		bytes = there && there / 4 < DEFAULT_KV_BYTES ? there / 4 : DEFAULT_KV_BYTES;
+	int64_t n = bytes / block;
+	if (n < 1)
+		return err_set(e, ERR_INPUT,
+			       "%lld bytes do not hold one KV block of %lld: raise --kv-cache-memory-bytes",
+			       (long long)bytes, (long long)block);
+	if (there && n * block > there)
+		return err_set(e, ERR_INPUT,
+			       "a KV cache of %.1f GB does not fit: %.1f GB of memory are free; lower "
+			       "--kv-cache-memory-bytes",
+			       (double)(n * block) / 1e9, (double)there / 1e9);
+	*num_blocks = n < INT32_MAX ? (int32_t)n : INT32_MAX;
+	return ERR_NONE;
+}
+
+static int load_executor(struct run_exec *x, const struct executor_setup *setup, const struct model *m,
+			 struct executor *offered, struct err *e)
+{
+	if (offered && executor_fits(offered, setup, m)) {
+		x->x = offered;
+		return ERR_NONE;
+	}
+	int rc = executor_open(&x->own, setup, m, e);
+	x->x = x->own;
+	return rc;
+}
+
+int run_exec_open(struct run_exec *x, const struct run_settings *s, const struct model *m,
+		  const struct weight_format *weights, enum kv_dtype kv, const struct engine_config *c,
+		  const struct workload *w, const struct run_io *io, struct run_result *r, struct backend *out,
+		  struct err *e)
+{
+	struct executor_setup setup = {.backend = run_backend_names[s->backend],
+				       .weights = s->weights,
+				       .tokenizer = s->tokenizer,
+				       .threads = s->threads,
+				       .isa = s->isa,
+				       .batch_invariant = s->batch_invariant,
+				       .num_blocks = c->num_blocks,
+				       .block_size = c->block_size,
+				       .kv_off = c->kv_off,
+				       .check = c->check,
+				       .sampling = s->sampling};
+	int rc = run_exec_formats(weights, kv, &setup.weight_type, &setup.kv_type, e);
+	if (rc == ERR_NONE)
+		rc = load_executor(x, &setup, m, io->executor, e);
+	if (rc == ERR_NONE)
+		rc = sequences_create(&x->sequences, w, m->vocab, s->seed, c->prefix_caching, e);
+	if (rc)
+		return rc;
+	memcpy(r->backend_what, x->x->what, sizeof r->backend_what);
+	memcpy(r->weights_what, x->x->weights_what, sizeof r->weights_what);
+	struct exec_setup es = {.runner = x->x->runner,
+				.sequences = x->sequences,
+				.time = s->exec_time,
+				.check = c->check,
+				.stop = io->stop};
+	if (!s->ignore_eos) {
+		es.eos = m->numerics.eos;
+		es.n_eos = m->numerics.n_eos;
+	}
+	return exec_backend_create(out, &es, e);
+}
+
+int run_exec_outputs(const struct run_exec *x, struct run_result *r, struct err *e)
+{
+	r->output_at = mem_alloc((size_t)(r->n + 1) * sizeof *r->output_at);
+	if (!r->output_at)
+		return err_no_memory(e, "output tokens");
+	int64_t total = 0;
+	for (int64_t i = 0; i < r->n; i++) {
+		int32_t n;
+		sequences_outputs(x->sequences, (int32_t)i, &n);
+		r->output_at[i] = total;
+		total += n;
+	}
+	r->output_at[r->n] = total;
+	r->output_ids = mem_alloc((size_t)(total + 1) * sizeof *r->output_ids);
+	if (!r->output_ids)
+		return err_no_memory(e, "output tokens");
+	for (int64_t i = 0; i < r->n; i++) {
+		int32_t n;
+		const int32_t *ids = sequences_outputs(x->sequences, (int32_t)i, &n);
+		if (n)
+			memcpy(r->output_ids + r->output_at[i], ids, (size_t)n * sizeof *ids);
+	}
+	return ERR_NONE;
+}
+
+void run_exec_close(struct run_exec *x)
+{
+	sequences_free(x->sequences);
+	executor_close(x->own);
+	*x = (struct run_exec){0};
+}

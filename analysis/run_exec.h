@@ -1,0 +1,33 @@
+/* run_exec.h: the parts of a run that only an executor has: a loaded model, the requests' tokens, the tape. Used by
+ * run.c alone. */
+#ifndef ANALYSIS_RUN_EXEC_H
+#define ANALYSIS_RUN_EXEC_H
+
+#include "analysis/run.h"
+#include "core/backend.h"
+#include "models/model.h"
+
+struct run_exec {
+	struct executor *own; /* opened for this run; NULL when the caller's is used */
+	const struct executor *x;
+	struct sequences *sequences;
+};
+
+/* How weights and KV are held by an executor: what the settings' formats come to. ERR_INPUT for a format that real kernels
+ * have not. */
+int run_exec_formats(const struct weight_format *weights, enum kv_dtype kv, enum num *weight_type, enum num *kv_type,
+		     struct err *e);
+/* KV blocks of its arena: as told, or what kv_cache_memory_bytes hold. */
+int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t *num_blocks, struct err *e);
+
+/* Makes *out, a backend that runs kernels (exec_backend_free). All zero x is nothing yet; release with run_exec_close in
+ * any case, after the backend. c has num_blocks. */
+int run_exec_open(struct run_exec *x, const struct run_settings *s, const struct model *m,
+		  const struct weight_format *weights, enum kv_dtype kv, const struct engine_config *c,
+		  const struct workload *w, const struct run_io *io, struct run_result *r, struct backend *out,
+		  struct err *e);
+/* After the run: its requests' tokens, into r->output_ids. */
+int run_exec_outputs(const struct run_exec *x, struct run_result *r, struct err *e);
+void run_exec_close(struct run_exec *x);
+
+#endif
