@@ -21,6 +21,7 @@ struct tape_entry {
 	bool measured; /* part_ns was given */
 	int64_t a_ns, b_ns, host_ns;
 	int64_t part_ns[STEP_PARTS];
+	uint64_t batch; /* TAPE_STEP: a digest of what the engine had asked for */
 	int64_t eos_at; /* its first entry in eos */
 	int32_t n_eos;
 	double outside;
@@ -32,15 +33,23 @@ struct tape {
 	int64_t n, cap;
 	int32_t *eos; /* requests */
 	int64_t n_eos, cap_eos;
+	bool interrupted; /* the run was stopped after the last entry: whoever ends a recorded run sets it */
 };
 void tape_free(struct tape *t);
+int tape_add(struct tape *t, const struct tape_entry *x, struct err *e); /* eos_at is set when it has any */
+int tape_add_eos(struct tape *t, const int32_t *eos, int32_t n, struct err *e); /* those of the entry added next */
 
 /* Stands before `inner` (which stays the caller's) and appends what it says to *t. A step that came back as several
  * repeats is one entry each. */
 int tape_recorder_create(struct backend *out, const struct backend *inner, struct tape *t, struct err *e);
-/* Plays t. An engine that asks for something else than was recorded (another workload, policy or version) ends with
- * ERR_INPUT, which names the step. */
+/* Plays t, which outlives it. An engine that asks for something else than was recorded (another workload, policy or
+ * version) ends with ERR_INPUT, which names the step. */
 int tape_player_create(struct backend *out, const struct tape *t, struct err *e);
+/* For run_hooks.stop: becomes non-zero where a recorded run was stopped, so that the played one ends at the same place, as
+ * interrupted; also when *stop (may be NULL) does. */
+const volatile int *tape_player_stop(struct backend *b, const volatile int *stop);
+/* After engine_run: has all of it been played, and nothing else been asked for? Else ERR_INPUT. */
+int tape_player_finish(const struct backend *b, struct err *e);
 void tape_backend_free(struct backend *b); /* of either */
 
 #endif

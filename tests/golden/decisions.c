@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/decisions.h"
 #include "core/engine.h"
 #include "core/err.h"
 #include "core/mem.h"
@@ -39,12 +40,8 @@ static void log_line(const char *fmt, ...)
 static void on_event(void *ctx, const struct event *ev)
 {
 	(void)ctx;
-	if (ev->kind == EVENT_STEP)
-		log_line("%lld %.3f ms: step ends at %.3f ms\n", (long long)ev->step, (double)ev->a / 1e6,
-			 (double)ev->b / 1e6);
-	else
-		log_line("%lld %.3f ms: %s %d %lld %lld\n", (long long)ev->step, (double)ev->at_ns / 1e6,
-			 event_name(ev->kind), ev->req, (long long)ev->a, (long long)ev->b);
+	char line[DECISION_LINE];
+	log_line("%s", decision_line(ev, line));
 }
 
 /* --- the workloads -------------------------------------------------------------------------------------------- */
