@@ -1,0 +1,101 @@
+/* runner_state.h: what the runner's own files share; nobody else includes it. */
+#ifndef EXEC_RUNNER_STATE_H
+#define EXEC_RUNNER_STATE_H
+
+#include "exec/runner.h"
+
+/* All device memory of the runner is from set->ops->alloc. */
+struct layer_weights {
+	float *attention_norm, *mlp_norm; /* device [hidden] */
+	float *q_norm, *k_norm; /* device [head_dim]; NULL without QK-norm */
+	struct matrix *qkv, *o, *gate_up, *down;
+};
+
+/* Device memory that grows with the largest step so far; its content is lost then. */
+struct buffer {
+	void *at;
+	size_t cap; /* bytes */
+};
+
+/* The tables' arrays, put together on the host so that they go to the device in one copy. */
+struct staging {
+	uint8_t *host;
+	int64_t cap;
+	struct buffer device;
+};
+
+struct runner {
+	struct kernel_set *set;
+	const struct kernel_ops *ops;
+	const struct model *model;
+	enum num weight_type;
+	bool check;
+	int32_t n_layers; /* run */
+	struct sampling sampling;
+	struct sampler *sampler; /* NULL when greedy: the device does it */
+
+	void *embed; /* device [vocab][hidden] of embed_type */
+	enum num embed_type;
+	struct layer_weights *layers; /* [n_layers] */
+	float *final_norm; /* device [hidden] */
+	struct matrix *head;
+	int64_t weight_bytes;
+
+	double *freq; /* [head_dim / 2] */
+	struct rope rope;
+
+	struct kv_shape kv_shape;
+	struct kv_layer *kv; /* [n_layers] */
+
+	/* One step. Sampled rows are the last rows of the sequences that sample, in order. */
+	struct step_rows rows;
+	const int32_t *row_tokens; /* device [n_rows] */
+	const int32_t *sampled_rows; /* device [n_sampled] */
+	int32_t n_sampled;
+	struct staging staging;
+	int32_t *positions, *sampled; /* host [n_rows], [n_seqs] */
+	int64_t cap_positions, cap_sampled;
+	struct buffer x, normed, delta; /* [n_rows][hidden]: residual stream, a norm of it, what is added next */
+	struct buffer qkv; /* [n_rows][(n_heads + 2 n_kv_heads) head_dim] */
+	struct buffer attended; /* [n_rows][n_heads * head_dim] */
+	struct buffer gate_up, gated; /* [at most MLP_ROWS][2 * intermediate], [intermediate] */
+	struct buffer last_x, last_delta, last_normed; /* [n_sampled][hidden] */
+	struct buffer logits; /* [n_sampled][vocab] floats */
+	struct buffer picked; /* [n_sampled] token ids */
+	struct tag_fault *faults; /* [n_layers] */
+	int32_t *tokens, *host_picked; /* host [n_seqs], [n_sampled] */
+	int64_t cap_tokens, cap_picked;
+	float *host_logits; /* host [n_sampled][vocab] */
+	int64_t cap_logits;
+	bool logits_here; /* host_logits are the last step's */
+};
+
+/* The MLP is as wide as everything else together: a step of more rows takes it in pieces. */
+enum { MLP_ROWS = 4096 };
+
+/* runner.c */
+void *runner_alloc(struct runner *r, size_t bytes, const char *what, struct err *e);
+int runner_fit(struct runner *r, struct buffer *b, size_t bytes, const char *what, struct err *e);
+int runner_kernel_failed(const struct runner *r, struct err *e);
+
+/* runner_load.c */
+int runner_load(struct runner *r, struct weights *w, struct err *e);
+void runner_unload(struct runner *r);
+
+/* runner_rows.c: the tables as kernels want them, on the device */
+int runner_rows(struct runner *r, const struct step_input *in, struct err *e);
+
+/* runner_forward.c: embed .. logits of the sampled rows. Enqueued, not waited for. */
+int runner_forward(struct runner *r, struct err *e);
+
+static inline int32_t runner_q_width(const struct runner *r)
+{
+	return r->model->n_heads * r->model->head_dim;
+}
+
+static inline int32_t runner_qkv_width(const struct runner *r)
+{
+	return (r->model->n_heads + 2 * r->model->n_kv_heads) * r->model->head_dim;
+}
+
+#endif
