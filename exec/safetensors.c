@@ -78,7 +78,7 @@ static int read_entry(const struct safetensors *s, struct entry *n, const json_t
 {
 	const char *name = n->t.name, *dtype = json_string_value(json_object_get(v, "dtype"));
 	const json_t *offsets = json_object_get(v, "data_offsets");
-	int64_t bytes;
+	int64_t bytes = 0;
 	if (!dtype || !dtype_bytes(dtype))
 		return err_set(e, ERR_INPUT, "%.400s: tensor %.*s: dtype %.40s is not known", path, SHOWN, name,
 			       dtype ? dtype : "(none)");
