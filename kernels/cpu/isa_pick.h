@@ -1,6 +1,6 @@
 /* isa_pick.h: which instruction set the kernels of kernels/cpu/isa/ run with. A family of kernels puts its functions into
- * a table, defined once per instruction set by its file (`const struct matmul_isa ISA_NAME(matmul_isa) = {...}`), and
- * lists them by enum cpu_isa:
+ * a table, defined once per instruction set by its file (`const struct matmul_isa ISA_NAME(matmul_isa) = {...}`, declared
+ * for all three in a header), and lists them by enum cpu_isa:
  *     const struct matmul_isa *const matmul_isas[N_CPU_ISAS] = CPU_ISA_TABLES(matmul_isa); */
 #ifndef KERNELS_CPU_ISA_PICK_H
 #define KERNELS_CPU_ISA_PICK_H
