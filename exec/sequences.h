@@ -24,10 +24,10 @@ void sequences_free(struct sequences *s);
 int sequences_set_prompt(struct sequences *s, int32_t req, const int32_t *ids, int32_t n, struct err *e);
 
 /* Makes sure the prompt is there; then tokens[0 .. n) are prompt and outputs so far, tags the same (sequences.c says what a
- * tag is). Both live until the next call for this request. */
+ * tag is; NULL = not wanted). Both live until the next call for this request. */
 int sequences_get(struct sequences *s, int32_t req, const int32_t **tokens, const uint64_t **tags, int32_t *n,
 		  struct err *e);
-/* Appends an output: `token`, or what the trace says it is. */
+/* Appends an output: `token`, or what the trace says it is (spec.output_id). */
 int sequences_append(struct sequences *s, int32_t req, int32_t token, struct err *e);
 /* Outputs so far. */
 const int32_t *sequences_outputs(const struct sequences *s, int32_t req, int32_t *n);
