@@ -18,6 +18,8 @@ void workload_free(struct workload *w)
 	mem_free(w->specs);
 	mem_free(w->hash_ids);
 	mem_free(w->seg_tokens);
+	mem_free(w->texts);
+	mem_free(w->text_tokens);
 	mem_free(w->child_at);
 	mem_free(w->child);
 	mem_free(w->n_parents);
@@ -52,6 +54,40 @@ int workload_add_segment(struct workload *w, uint64_t id, int32_t tokens, struct
 		return err_no_memory(e, "segment lengths");
 	w->seg_tokens[w->n_hash_ids] = tokens;
 	return workload_add_hash(w, id, e);
+}
+
+int workload_add_text(struct workload *w, uint64_t id, const int32_t *tokens, int64_t n, struct err *e)
+{
+	if (mem_grow((void **)&w->texts, &w->cap_texts, w->n_texts + 1, sizeof *w->texts) ||
+	    mem_grow((void **)&w->text_tokens, &w->cap_text_tokens, w->n_text_tokens + n + 1, sizeof *w->text_tokens))
+		return err_no_memory(e, "tokens of text");
+	w->texts[w->n_texts++] = (struct content_text){id, w->n_text_tokens, (int32_t)n};
+	if (n)
+		memcpy(w->text_tokens + w->n_text_tokens, tokens, (size_t)n * sizeof *tokens);
+	w->n_text_tokens += n;
+	return ERR_NONE;
+}
+
+/* Equal ids are equal texts: the order among them does not matter. */
+static int by_id(const void *a, const void *b)
+{
+	const struct content_text *x = a, *y = b;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+void workload_sort_texts(struct workload *w)
+{
+	if (w->n_texts)
+		qsort(w->texts, (size_t)w->n_texts, sizeof *w->texts, by_id);
+}
+
+const int32_t *workload_text(const struct workload *w, uint64_t id, int32_t *n)
+{
+	const struct content_text key = {.id = id}, *t = NULL;
+	if (w->n_texts)
+		t = bsearch(&key, w->texts, (size_t)w->n_texts, sizeof *w->texts, by_id);
+	*n = t ? t->n : 0;
+	return t ? w->text_tokens + t->at : NULL;
 }
 
 int workload_add_name(struct workload *w, const char *s, int64_t len, int64_t *at, struct err *e)

@@ -28,6 +28,13 @@ struct spec {
 	int32_t row; /* line or element of the source file, from 1 */
 };
 
+/* The tokens of a content id, where they are known: text that went through a tokenizer. */
+struct content_text {
+	uint64_t id;
+	int64_t at; /* its first token in workload.text_tokens */
+	int32_t n;
+};
+
 struct workload {
 	struct spec *specs; /* [n], sorted by (arrival_ns, file order); those with parents in file order among them */
 	int64_t n, cap;
@@ -39,6 +46,12 @@ struct workload {
 	int32_t *seg_tokens; /* [n_hash_ids] or NULL */
 	int64_t n_hash_ids, cap_hash_ids, cap_seg_tokens;
 	int32_t hash_block; /* tokens per id when seg_tokens is NULL */
+
+	struct content_text
+		*texts; /* [n_texts] sorted by id once workload_sort_texts was called; NULL when none is known */
+	int64_t n_texts, cap_texts;
+	int32_t *text_tokens;
+	int64_t n_text_tokens, cap_text_tokens;
 
 	/* Requests that wait for others (agents, sessions): children of i are child[child_at[i] .. child_at[i+1]), ascending.
 	 * All three are NULL when no request has a parent. */
@@ -63,6 +76,11 @@ int workload_add(struct workload *w, const struct spec *s, struct err *e);
 int workload_add_hash(struct workload *w, uint64_t id, struct err *e);
 /* A content id covering `tokens` tokens; not to be mixed with workload_add_hash in one workload. */
 int workload_add_segment(struct workload *w, uint64_t id, int32_t tokens, struct err *e);
+/* Content `id` is these tokens. */
+int workload_add_text(struct workload *w, uint64_t id, const int32_t *tokens, int64_t n, struct err *e);
+void workload_sort_texts(struct workload *w);
+/* The tokens of content id and how many; NULL where they are not known. A length-scaled workload uses fewer. */
+const int32_t *workload_text(const struct workload *w, uint64_t id, int32_t *n);
 int workload_add_name(struct workload *w, const char *s, int64_t len, int64_t *at, struct err *e);
 /* The index of the tenant of that name, added when new. */
 int workload_tenant(struct workload *w, const char *name, int32_t *index, struct err *e);

@@ -58,9 +58,11 @@ static int text_prompt(struct trace_reader *r, const struct row_cell *text, int3
 		       struct spec *s, struct err *e)
 {
 	struct workload *w = r->w;
-	int64_t tokens = trace_estimate_tokens(text->s, text->n), at = w->n_hash_ids;
+	int64_t tokens, at = w->n_hash_ids;
 	uint64_t chain = 0;
 	int code = trace_content_kind(r, true, "text", e);
+	if (!code)
+		code = trace_count_text(r, text->s, text->n, last < 0, &tokens, e);
 	if (code)
 		return code;
 	int64_t before = 0;
@@ -79,7 +81,7 @@ static int text_prompt(struct trace_reader *r, const struct row_cell *text, int3
 	chain = chained(chain, trace_text_id(text->s, text->n));
 	if (before + tokens > TRACE_MAX_TOKENS)
 		return bad(r, "text", "makes the conversation longer than 2^30 tokens", e);
-	if (known && tokens && workload_add_segment(w, chain, (int32_t)tokens, e))
+	if (known && tokens && (workload_add_segment(w, chain, (int32_t)tokens, e) || trace_keep_text(r, chain, e)))
 		return ERR_MEMORY;
 	code = row_lengths(r, "text", before + tokens, output, s, e);
 	if (code)
@@ -89,7 +91,7 @@ static int text_prompt(struct trace_reader *r, const struct row_cell *text, int3
 	/* Known to this conversation alone, unless another row has the same words and the same answer's length. */
 	if (known)
 		s->output_id = chained(chain, (uint64_t)output | (uint64_t)1 << 40 | (uint64_t)(s->row) << 41);
-	w->lengths_estimated = true;
+	w->lengths_estimated = !r->o.tokenizer;
 	return ERR_NONE;
 }
 

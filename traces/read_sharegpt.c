@@ -4,7 +4,7 @@
  * As vLLM samples it, messages 0 and 1 are one request, whoever they are from. In multi-turn mode every answer of the
  * assistant that follows something new is a request of the conversation's session; its prompt is all messages before it.
  *
- * Texts are counted by trace_estimate_tokens. Each message is one content segment, its id chained over the messages
+ * Texts are counted by trace_count_text. Each message is one content segment, its id chained over the messages
  * before it: two prompts share as many whole messages as are equal from the start. */
 #include <stdio.h>
 #include <string.h>
@@ -120,16 +120,18 @@ static uint64_t chained(uint64_t before, const struct message *m)
 	return h ? h : 1;
 }
 
-static int64_t count(const struct message *m)
-{
-	return trace_estimate_tokens(m->value.s, m->value.n);
-}
-
 /* Messages 0 and 1 through vLLM's filter. */
 static int accept_pair(struct trace_reader *r, struct talk *t, struct err *e)
 {
 	const struct trace_sharegpt_options *o = &r->o.sharegpt;
-	int64_t prompt = count(&t->messages[0]), output = count(&t->messages[1]);
+	const struct message *ask = &t->messages[0], *answer = &t->messages[1];
+	int64_t prompt, output;
+	/* The prompt last: its tokens are the ones kept. */
+	int code = trace_count_text(r, answer->value.s, answer->value.n, false, &output, e);
+	if (!code)
+		code = trace_count_text(r, ask->value.s, ask->value.n, true, &prompt, e);
+	if (code)
+		return code;
 	const char *rule = prompt < o->min_prompt           ? "prompt too short"
 			   : output < o->min_output         ? "answer too short"
 			   : prompt > o->max_prompt         ? "prompt too long"
@@ -142,9 +144,11 @@ static int accept_pair(struct trace_reader *r, struct talk *t, struct err *e)
 	}
 	struct spec s;
 	int64_t at = r->w->n_hash_ids;
-	int code = row_lengths(r, "value", prompt, output, &s, e);
+	code = row_lengths(r, "value", prompt, output, &s, e);
 	if (!code)
-		code = workload_add_segment(r->w, chained(0, &t->messages[0]), (int32_t)prompt, e);
+		code = workload_add_segment(r->w, chained(0, ask), (int32_t)prompt, e);
+	if (!code)
+		code = trace_keep_text(r, chained(0, ask), e);
 	s.hash_at = at;
 	s.n_hashes = 1;
 	s.row = (int32_t)t->element;
@@ -195,7 +199,9 @@ static int accept_session(struct trace_reader *r, struct talk *t, struct err *e)
 	bool news = false; /* something was said since the last answer */
 	for (int64_t i = 0; i < t->n && !enough(r); i++) {
 		const struct message *m = &t->messages[i];
-		int64_t tokens = count(m);
+		int64_t tokens;
+		if (trace_count_text(r, m->value.s, m->value.n, i == 0, &tokens, e))
+			return e->code;
 		bool answer = is_assistant(m) && news && prompt > 0;
 		chain = chained(chain, m);
 		if (prompt + tokens > TRACE_MAX_TOKENS)
@@ -208,7 +214,7 @@ static int accept_session(struct trace_reader *r, struct talk *t, struct err *e)
 		}
 		news = !is_assistant(m);
 		prompt += tokens;
-		if (tokens && workload_add_segment(w, chain, (int32_t)tokens, e))
+		if (tokens && (workload_add_segment(w, chain, (int32_t)tokens, e) || trace_keep_text(r, chain, e)))
 			return ERR_MEMORY;
 	}
 	t->unanswered += news && turn > 0;
@@ -246,7 +252,7 @@ int read_sharegpt(struct trace_reader *r, struct err *e)
 	bool stop = false;
 	int code = ERR_NONE;
 	r->state = &t;
-	r->w->lengths_estimated = true;
+	r->w->lengths_estimated = !r->o.tokenizer;
 	while (!code && !stop) {
 		code = input_element(r->in, &text, &n, e);
 		if (code || !text)

@@ -146,6 +146,24 @@ static int read_all(struct trace_reader *r, struct err *e)
 	return r->w->n ? ERR_NONE : nothing_left(r, e);
 }
 
+int trace_count_text(struct trace_reader *r, const char *s, size_t n, bool first, int64_t *tokens, struct err *e)
+{
+	const struct trace_tokenizer *t = r->o.tokenizer;
+	r->n_tokens = 0;
+	if (!t) {
+		*tokens = trace_estimate_tokens(s, n);
+		return ERR_NONE;
+	}
+	int code = t->encode(t->ctx, s, n, first, &r->tokens, &r->n_tokens, &r->cap_tokens, e);
+	*tokens = r->n_tokens;
+	return code;
+}
+
+int trace_keep_text(struct trace_reader *r, uint64_t id, struct err *e)
+{
+	return r->o.tokenizer ? workload_add_text(r->w, id, r->tokens, r->n_tokens, e) : ERR_NONE;
+}
+
 static int load(struct input *in, const struct trace_options *o, struct workload *w, struct trace_report *report,
 		struct err *e)
 {
@@ -166,6 +184,8 @@ static int load(struct input *in, const struct trace_options *o, struct workload
 	idmap_free(&r.sessions);
 	mem_free(r.links);
 	mem_free(r.names);
+	mem_free(r.tokens);
+	workload_sort_texts(w);
 	input_close(in);
 	return code;
 }

@@ -59,6 +59,14 @@ struct trace_sharegpt_options {
 	                       its prompt all the messages so far. Otherwise messages 0 and 1 are the only request. */
 };
 
+/* Makes tokens of text. encode appends the ids of s[0 .. n) to *ids (mem_grow'n: *count of them used, *cap room); `first`:
+ * the text begins a prompt. */
+struct trace_tokenizer {
+	int (*encode)(void *ctx, const char *s, size_t n, bool first, int32_t **ids, int64_t *count, int64_t *cap,
+		      struct err *e);
+	void *ctx;
+};
+
 struct trace_options {
 	enum trace_format format; /* TRACE_AUTO */
 	enum trace_bad_row on_bad_row; /* TRACE_BAD_ROW_ERROR */
@@ -67,6 +75,8 @@ struct trace_options {
 	int64_t num_prompts; /* the first so many requests kept, in the file's order; 0 = all */
 	bool keep_failed; /* BurstGPT: keep rows with 0 response tokens */
 	struct trace_sharegpt_options sharegpt;
+	const struct trace_tokenizer *tokenizer; /* for formats with text: its lengths and tokens; NULL: lengths are
+						    estimated */
 };
 
 /* The defaults named above. */

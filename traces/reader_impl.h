@@ -48,6 +48,8 @@ struct trace_reader {
 	 * cache saves passes over all of them. */
 	int64_t n_added, zero_outputs, latest_ns;
 	bool unsorted, grouped; /* some arrive before the one before them; some have a session */
+	int32_t *tokens; /* of the text counted last */
+	int64_t n_tokens, cap_tokens;
 	void *state; /* the format's own */
 };
 
@@ -60,6 +62,10 @@ int trace_bad(struct trace_reader *r, int64_t line, const char *field, const cha
 int trace_link(struct trace_reader *r, int64_t parent, int64_t child, struct err *e);
 /* Hash ids and segments cannot both be in one workload: whether this kind may be added, else a bad row. */
 int trace_content_kind(struct trace_reader *r, bool segments, const char *field, struct err *e);
+/* Tokens of a text: by the tokenizer, or estimated. `first`: it begins a prompt. */
+int trace_count_text(struct trace_reader *r, const char *s, size_t n, bool first, int64_t *tokens, struct err *e);
+/* The text counted last is what content `id` stands for; nothing without a tokenizer. */
+int trace_keep_text(struct trace_reader *r, uint64_t id, struct err *e);
 /* The number of a session, -1 for none (n == 0). */
 int trace_session(struct trace_reader *r, const char *s, size_t n, int32_t *session, struct err *e);
 

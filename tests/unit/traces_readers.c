@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include "core/err.h"
+#include "core/mem.h"
 #include "core/workload.h"
 #include "tests/support/suite.h"
 #include "traces/reader.h"
@@ -496,6 +497,59 @@ static void sharegpt_turns_grow_one_prompt(void)
 	CU_ASSERT(w.specs[2].session != w.specs[0].session);
 }
 
+/* One token a byte, 1000 before those that begin a prompt. */
+static int bytes_as_tokens(void *ctx, const char *s, size_t n, bool first, int32_t **ids, int64_t *count, int64_t *cap,
+			   struct err *er)
+{
+	(void)ctx;
+	if (mem_grow((void **)ids, cap, *count + (int64_t)n + 1, sizeof **ids))
+		return err_no_memory(er, "tokens");
+	if (first)
+		(*ids)[(*count)++] = 1000;
+	for (size_t i = 0; i < n; i++)
+		(*ids)[(*count)++] = (unsigned char)s[i];
+	return ERR_NONE;
+}
+
+static void check_text(uint64_t id, const char *want, bool first)
+{
+	int32_t n;
+	const int32_t *ids = workload_text(&w, id, &n);
+	CHECK_INT(n, (int)strlen(want) + first);
+	CU_ASSERT_FATAL(ids != NULL);
+	CHECK_INT(ids[0], first ? 1000 : want[0]);
+	for (int32_t i = 0; want[i]; i++)
+		CHECK_INT(ids[i + first], want[i]);
+}
+
+static void text_is_counted_and_kept_by_a_tokenizer(void)
+{
+	const struct trace_tokenizer t = {.encode = bytes_as_tokens};
+	const char *text = "[{\"id\":\"a\",\"conversations\":[{\"from\":\"human\",\"value\":\"hello\"},"
+			   "{\"from\":\"gpt\",\"value\":\"good day\"},{\"from\":\"human\",\"value\":\"bye\"},"
+			   "{\"from\":\"gpt\",\"value\":\"so long\"}]}]";
+	fresh();
+	options.tokenizer = &t;
+	must_read(text, 1);
+	CHECK_INT(w.specs[0].prompt_tokens, 6);
+	CHECK_INT(w.specs[0].output_tokens, 8);
+	CHECK_INT(w.lengths_estimated, 0);
+	check_text(w.hash_ids[w.specs[0].hash_at], "hello", true);
+
+	options.sharegpt.multi_turn = true;
+	must_read(text, 2);
+	CHECK_INT(w.specs[1].prompt_tokens, 6 + 8 + 3);
+	check_text(w.hash_ids[w.specs[1].hash_at + 2], "bye", false);
+	check_text(w.specs[0].output_id, "good day", false);
+
+	must_read("{\"text\":\"hi\",\"output_length\":3}\n", 1);
+	CHECK_INT(w.specs[0].prompt_tokens, 3);
+	check_text(w.hash_ids[w.specs[0].hash_at], "hi", true);
+	int32_t n;
+	CU_ASSERT(workload_text(&w, 12345, &n) == NULL);
+	fresh();
+}
+
 static void gzip_reads_as_plain_and_missing_files_are_said(void)
 {
 	fresh();
@@ -658,6 +712,7 @@ static const struct test tests[] = {
 	{"native_rows_behind_a_bad_one_are_dropped_with_it", native_rows_behind_a_bad_one_are_dropped_with_it},
 	{"sharegpt_filter_drops_by_its_bounds", sharegpt_filter_drops_by_its_bounds},
 	{"sharegpt_turns_grow_one_prompt", sharegpt_turns_grow_one_prompt},
+	{"text_is_counted_and_kept_by_a_tokenizer", text_is_counted_and_kept_by_a_tokenizer},
 	{"gzip_reads_as_plain_and_missing_files_are_said", gzip_reads_as_plain_and_missing_files_are_said},
 	{"num_prompts_stops_early_but_the_hash_covers_the_file", num_prompts_stops_early_but_the_hash_covers_the_file},
 	{"an_element_of_megabytes_is_one_row", an_element_of_megabytes_is_one_row},
