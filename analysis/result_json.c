@@ -354,6 +354,31 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_bool(j, "async_scheduling", c->async_scheduling);
 }
 
+/* What ran it, and what asked for it. */
+static void execution(struct jout *j, const struct run_settings *s, const struct run_result *r)
+{
+	jout_text(j, "backend", r->backend);
+	if (s->arguments) {
+		jout_raw(j, "arguments", s->arguments);
+		jout_int(j, "arm", s->arm);
+	}
+	if (s->backend != BACKEND_CPU)
+		return;
+	jout_text(j, "backend_what", r->backend_what);
+	jout_text(j, "weights", s->weights);
+	jout_text(j, "weights_what", r->weights_what);
+	jout_text(j, "tokenizer", s->tokenizer);
+	jout_text(j, "isa", s->isa);
+	jout_int(j, "threads", s->threads);
+	jout_text(j, "time", s->exec_time == EXEC_WALL ? "wall" : "warp");
+	jout_bool(j, "batch_invariant", s->batch_invariant);
+	jout_bool(j, "ignore_eos", s->ignore_eos);
+	jout_real(j, "temperature", s->sampling.temperature);
+	jout_int(j, "top_k", s->sampling.top_k);
+	jout_real(j, "top_p", s->sampling.top_p);
+	jout_int(j, "kv_cache_memory_bytes", s->kv_cache_memory_bytes);
+}
+
 static void objectives(struct jout *j, const struct goodput_slo *slo)
 {
 	jout_begin(j, "goodput", '{');
@@ -372,6 +397,7 @@ static void settings(struct jout *j, const struct run_settings *s, const struct 
 	jout_text(j, "program_version", LOCKSTEP_VERSION);
 	traffic(j, s, r);
 	serving(j, s, r);
+	execution(j, s, r);
 	objectives(j, &s->slo);
 	jout_text(j, "record", run_record_names[s->record]);
 	jout_end(j, '}');
@@ -418,6 +444,10 @@ int result_json(const struct run_settings *s, const struct run_result *r, char *
 	for (int l = LATENCY_NORMALIZED; l < LATENCY_COUNT; l++)
 		latency(&j, latency_key((enum latency)l), &m->latency[l], &m->percentiles);
 	sums(&j, m);
+	if (r->decision_hash) {
+		hash(&j, "decision_hash", r->decision_hash);
+		hash(&j, "memory_hash", r->memory_hash);
+	}
 	steady_state(&j, m);
 	uncertain(&j, m);
 	settings(&j, s, r);

@@ -16,6 +16,7 @@ struct err;
 struct run_result;
 struct run_settings;
 struct store;
+struct tape;
 
 /* Opens (and, for writing, creates or migrates) the database at `path`. ERR_IO, ERR_INPUT (not a database, made by a
  * newer Lockstep). Reading a database that does not exist is ERR_INPUT. */
@@ -30,7 +31,7 @@ int store_begin_run(struct store *s, const struct run_settings *settings, const 
 		    const struct run_result *r, int64_t *run_id, struct err *e);
 /* One step; kept in memory and written some ten thousand at a time. */
 int store_step(struct store *s, const struct step_row *row, struct err *e);
-/* Requests (unless RECORD_NONE), figures and the final status, in one transaction. */
+/* Requests (unless RECORD_NONE), recorded inputs, outputs, figures and the final status, in one transaction. */
 int store_end_run(struct store *s, const struct run_settings *settings, const struct workload *w,
 		  const struct run_result *r, struct err *e);
 
@@ -59,6 +60,20 @@ void store_list_free(struct store_list *l);
 int store_resolve(struct store *s, const char *text, int64_t *run_id, struct err *e);
 /* The run's object as `--json` printed it; release with mem_free. A run that did not end has its settings and status. */
 int store_run_json(struct store *s, int64_t run_id, char **json, struct err *e);
+
+/* What it takes to run it again. Strings are NULL where nothing is stored; they live as long as the recipe. */
+struct store_recipe {
+	int64_t run_id;
+	char *status, *label, *backend, *policy, *policy_params, *trace, *trace_hash, *program_version;
+	char *arguments; /* JSON array: the command line as typed. NULL: made by a version that did not store it */
+	int32_t arm; /* which of that command line's runs it is */
+	uint64_t workload_hash, decision_hash, memory_hash; /* 0 where there is none */
+};
+int store_recipe(struct store *s, int64_t run_id, struct store_recipe *out, struct err *e);
+void store_recipe_free(struct store_recipe *r);
+/* Everything its engine took from outside, into *t (to be released with tape_free). ERR_INPUT when nothing was recorded:
+ * only runs on real kernels, and replays of them, have that. */
+int store_load_tape(struct store *s, int64_t run_id, struct tape *t, struct err *e);
 
 /* Deletes runs and all that belongs to them, all or none; then gives the space back to the file system (vacuum). */
 int store_delete(struct store *s, const int64_t *run_ids, int64_t n, bool vacuum, struct err *e);

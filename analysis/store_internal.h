@@ -35,6 +35,8 @@ int store_prepare(struct store *s, sqlite3_stmt **q, const char *sql, const char
 /* Creates the schema or brings an older one up to date (store_schema.c). */
 int store_migrate(struct store *s, struct err *e);
 int store_check_version(struct store *s, bool *empty, struct err *e);
+/* ERR_INPUT when the database is of an earlier schema version: it was opened to be read, and is left as it is. */
+int store_check_recent(struct store *s, int64_t version, struct err *e);
 
 /* The virtual tables run_requests and run_steps over the arrays above. */
 int store_register_rows(struct store *s, struct err *e);
@@ -42,5 +44,11 @@ int store_register_rows(struct store *s, struct err *e);
  * this run; the rest have their defaults, which halves the time of a plain run. */
 #define STORE_SQL 1024
 void store_requests_sql(const struct store *s, char *sql);
+/* Likewise of steps: their measured parts only where there are any. */
+void store_steps_sql(const struct store *s, char *sql);
+
+/* What the engine took in, and what requests were answered with, of run s->run_id (store_tape.c). */
+int store_write_tape(struct store *s, const struct tape *t, struct err *e);
+int store_write_outputs(struct store *s, const struct run_result *r, struct err *e);
 
 #endif

@@ -242,32 +242,56 @@ static int request_eof(sqlite3_vtab_cursor *cursor)
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
-static const char step_columns[] = "CREATE TABLE x (id, start_ns, duration_ns, host_ns, decodes, chunks, "
-				   "output_tokens, prefill_tokens, decode_ctx,"
-				   " running, waiting, preempted, blocks_used, blocks_cached, outside)";
+#define STEP_COLUMNS                                                                                                   \
+	"id, start_ns, duration_ns, host_ns, decodes, chunks, output_tokens, prefill_tokens, decode_ctx, running, "    \
+	"waiting, preempted, blocks_used, blocks_cached, outside"
+#define STEP_PART_COLUMNS ", matmul_ns, attention_ns, head_ns, other_ns"
+enum { STEP_OUTSIDE = 14, STEP_FIRST_PART };
+
+static const char step_columns[] = "CREATE TABLE x (" STEP_COLUMNS STEP_PART_COLUMNS ")";
+
+static bool was_measured(const struct step_row *t)
+{
+	int64_t any = 0;
+	for (int i = 0; i < STEP_PARTS; i++)
+		any |= t->part_ns[i];
+	return any != 0;
+}
+
+void store_steps_sql(const struct store *s, char *sql)
+{
+	bool any = false;
+	for (int64_t i = 0; !any && i < s->n_steps; i++)
+		any = was_measured(&s->steps[i]);
+	const char *more = any ? STEP_PART_COLUMNS : "";
+	snprintf(sql, STORE_SQL, "INSERT INTO steps (" STEP_COLUMNS "%s) SELECT " STEP_COLUMNS "%s FROM run_steps",
+		 more, more);
+}
 
 static int step_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int c)
 {
 	const struct rows_cursor *at = (const struct rows_cursor *)cursor;
 	const struct step_row *t = &at->store->steps[at->row];
-	const int64_t values[] = {(at->store->run_id << STORE_ID_BITS) + t->step,
-				  t->start_ns,
-				  t->end_ns - t->start_ns,
-				  t->host_ns,
-				  t->decodes,
-				  t->chunks,
-				  t->sampled,
-				  t->prefill_tokens,
-				  t->decode_ctx,
-				  t->running,
-				  t->waiting,
-				  t->preempted,
-				  t->blocks_used,
-				  t->blocks_cached};
-	if (c < (int)(sizeof values / sizeof *values))
+	const int64_t values[STEP_OUTSIDE] = {(at->store->run_id << STORE_ID_BITS) + t->step,
+					      t->start_ns,
+					      t->end_ns - t->start_ns,
+					      t->host_ns,
+					      t->decodes,
+					      t->chunks,
+					      t->sampled,
+					      t->prefill_tokens,
+					      t->decode_ctx,
+					      t->running,
+					      t->waiting,
+					      t->preempted,
+					      t->blocks_used,
+					      t->blocks_cached};
+	if (c < STEP_OUTSIDE)
 		sqlite3_result_int64(out, values[c]);
-	else if (t->outside > 0)
+	else if (c == STEP_OUTSIDE && t->outside > 0)
 		sqlite3_result_double(out, t->outside);
+	else if (c >= STEP_FIRST_PART && was_measured(t))
+		sqlite3_result_int64(out, t->part_ns[c - STEP_FIRST_PART]);
 	return SQLITE_OK;
 }
 

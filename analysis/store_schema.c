@@ -267,6 +267,18 @@ int store_check_version(struct store *s, bool *empty, struct err *e)
 	return ERR_NONE;
 }
 
+int store_check_recent(struct store *s, int64_t version, struct err *e)
+{
+	int64_t has = 0;
+	int rc = pragma_int(s, "PRAGMA user_version", &has, e);
+	if (rc == ERR_NONE && has < version)
+		rc = err_set(e, ERR_INPUT,
+			     "%s: made by an older Lockstep, which did not store this (schema version %lld, not %lld); "
+			     "storing a run in it brings it up to date, but not the runs it has",
+			     s->path, (long long)has, (long long)version);
+	return rc;
+}
+
 /* The words for state and why, from the code that owns them. */
 static int fill_names(struct store *s, struct err *e)
 {

@@ -53,6 +53,14 @@ static void bind_int_or_null(struct binder *b, int64_t v)
 		bind_null(b);
 }
 
+static void bind_hex_or_null(struct binder *b, uint64_t v)
+{
+	if (v)
+		bind_hex(b, v);
+	else
+		bind_null(b);
+}
+
 /* Runs a statement that has been bound and releases it. */
 static int finish(struct store *s, struct binder *b, struct err *e)
 {
@@ -90,9 +98,11 @@ static const char insert_run[] =
 	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, kv_cache,"
 	" prefix_caching, hit_visible, cache_at_start, scheduling_policy, async_scheduling, seed, trace, trace_format,"
 	" trace_hash, workload_hash, requests, request_rate, burstiness, replay_speedup, length_scale, max_tokens_mode,"
-	" traffic_note, lengths_estimated, oracle, recorded) VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-	"?, ?,"
-	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+	" traffic_note, lengths_estimated, oracle, recorded, arguments, arm, backend_what, weights, tokenizer, isa,"
+	" threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, kv_cache_memory_bytes)"
+	" VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+	"?,"
+	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 static void bind_serving(struct binder *b, const struct run_settings *s, const struct run_result *r)
 {
@@ -145,6 +155,30 @@ static void bind_traffic(struct binder *b, const struct run_settings *s, const s
 	bind_text(b, run_record_names[s->record]);
 }
 
+/* What ran it: only where kernels did, all the rest stays null. */
+static void bind_execution(struct binder *b, const struct run_settings *s, const struct run_result *r)
+{
+	bind_text(b, s->arguments);
+	if (s->arguments)
+		bind_int(b, s->arm);
+	else
+		bind_null(b);
+	bind_text(b, r->backend_what[0] ? r->backend_what : NULL);
+	if (s->backend != BACKEND_CPU)
+		return;
+	bind_text(b, s->weights);
+	bind_text(b, s->tokenizer);
+	bind_text(b, s->isa);
+	bind_int(b, s->threads);
+	bind_text(b, s->exec_time == EXEC_WALL ? "wall" : "warp");
+	bind_int(b, s->batch_invariant);
+	bind_int(b, s->ignore_eos);
+	bind_real(b, s->sampling.temperature);
+	bind_int(b, s->sampling.top_k);
+	bind_real(b, s->sampling.top_p);
+	bind_int_or_null(b, s->kv_cache_memory_bytes);
+}
+
 static void bind_date(struct binder *b, int64_t unix_s)
 {
 	char text[32];
@@ -167,6 +201,7 @@ static int add_run(struct store *s, const struct run_settings *settings, const s
 	bind_text(&b, LOCKSTEP_VERSION);
 	bind_serving(&b, settings, r);
 	bind_traffic(&b, settings, w, r);
+	bind_execution(&b, settings, r);
 	return finish(s, &b, e);
 }
 
@@ -212,12 +247,9 @@ int store_begin_run(struct store *s, const struct run_settings *settings, const 
 
 static int write_steps(struct store *s, struct err *e)
 {
-	return store_exec(
-		s,
-		"INSERT INTO steps (id, start_ns, duration_ns, host_ns, decodes, chunks, output_tokens,"
-		" prefill_tokens, decode_ctx, running, waiting, preempted, blocks_used, blocks_cached, outside)"
-		" SELECT * FROM run_steps",
-		WHAT, e);
+	char sql[STORE_SQL];
+	store_steps_sql(s, sql);
+	return store_exec(s, sql, WHAT, e);
 }
 
 int store_step(struct store *s, const struct step_row *row, struct err *e)
@@ -283,15 +315,18 @@ static int end_row(struct store *s, const struct run_settings *settings, const s
 	char *json = NULL;
 	int rc = result_json(settings, r, &json, e);
 	if (rc == ERR_NONE)
-		rc = store_prepare(s, &b.q,
-				   "UPDATE runs SET status = ?, status_text = nullif(?, ''), sim_wall_s = ?, result = ?"
-				   " WHERE run_id = ?",
-				   WHAT, e);
+		rc = store_prepare(
+			s, &b.q,
+			"UPDATE runs SET status = ?, status_text = nullif(?, ''), sim_wall_s = ?, result = ?,"
+			" decision_hash = ?, memory_hash = ? WHERE run_id = ?",
+			WHAT, e);
 	if (rc == ERR_NONE) {
 		bind_text(&b, run_status_name(r->status));
 		bind_text(&b, r->status_text);
 		bind_real(&b, r->sim_wall_s);
 		bind_text(&b, json);
+		bind_hex_or_null(&b, r->decision_hash);
+		bind_hex_or_null(&b, r->memory_hash);
 		bind_int(&b, s->run_id);
 		rc = finish(s, &b, e);
 		if (rc == ERR_NONE && sqlite3_changes(s->db) == 0)
@@ -324,6 +359,10 @@ int store_end_run(struct store *s, const struct run_settings *settings, const st
 		s->n_steps = 0;
 		if (rc == ERR_NONE && settings->record != RECORD_NONE && r->requests)
 			rc = write_requests(s, w, r, &own);
+		if (rc == ERR_NONE)
+			rc = store_write_tape(s, r->tape.n || !settings->tape ? &r->tape : settings->tape, &own);
+		if (rc == ERR_NONE)
+			rc = store_write_outputs(s, r, &own);
 		if (rc == ERR_NONE)
 			rc = write_metrics(s, r, &own);
 		if (rc == ERR_NONE)
