@@ -9,8 +9,9 @@
 
 #include "core/workload.h"
 
-/* Below vocab. */
-int32_t prompt_token(uint64_t seed, uint64_t id, int64_t place, int32_t vocab);
+/* The token of the content's text where the workload knows it (its tokenizer must be the model's own), else one drawn
+ * below vocab. */
+int32_t prompt_token(const struct workload *w, uint64_t seed, uint64_t id, int64_t place, int32_t vocab);
 /* The prompt of request req: specs[req].prompt_tokens ids. */
 void prompt_fill(const struct workload *w, int32_t req, uint64_t seed, int32_t vocab, int32_t *ids);
 

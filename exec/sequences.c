@@ -148,7 +148,7 @@ int sequences_append(struct sequences *s, int32_t req, int32_t token, struct err
 	if (mem_grow((void **)&q->tokens, &q->cap, (int64_t)q->n + 1, sizeof *q->tokens))
 		return err_no_memory(e, "a request's tokens");
 	uint64_t id = s->w->specs[req].output_id;
-	q->tokens[q->n] = id ? prompt_token(s->seed, id, q->n - q->prompt, s->vocab) : token;
+	q->tokens[q->n] = id ? prompt_token(s->w, s->seed, id, q->n - q->prompt, s->vocab) : token;
 	q->n++;
 	return ERR_NONE;
 }
