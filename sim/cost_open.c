@@ -8,15 +8,20 @@
 #include "core/near.h"
 #include "sim/cost_models.h"
 
-const char cost_help[] = "roofline[:WORD=VALUE,...]  FLOPs and bytes of each operator against the device's peaks. "
-			 "attention=flash|standard,\n"
-			 "                           eager=on|off, gemm=, attn=, memory= (shares of the peaks, above 0 "
-			 "to 1), step=, request=,\n"
-			 "                           launch=, kernel= (times)\n"
-			 "linear:a=T,b=T,c=T,d=T     a + b per prefill token + c per decode + d per token of decode "
-			 "context; each 0 if left out\n"
-			 "constant:T                 every step takes T\n"
-			 "A time T is a number with ns, us, ms or s behind it; a plain number is nanoseconds.\n";
+const char cost_help[] =
+	"roofline[:WORD=VALUE,...]  FLOPs and bytes of each operator against the device's peaks. "
+	"attention=flash|standard,\n"
+	"                           eager=on|off, gemm=, attn=, memory= (shares of the peaks, above 0 "
+	"to 1), step=, request=,\n"
+	"                           launch=, kernel= (times)\n"
+	"linear:a=T,b=T,c=T,d=T     a + b per prefill token + c per decode + d per token of decode "
+	"context; each 0 if left out\n"
+	"constant:T                 every step takes T\n"
+	"profiled[:WHICH][,...]     measured times, interpolated; WHICH: a number or name of `lockstep profile "
+	"list`, else\n"
+	"                           the latest that fits. step=, request= (host times on top), any=on (take it "
+	"whatever it is of)\n"
+	"A time T is a number with ns, us, ms or s behind it; a plain number is nanoseconds.\n";
 
 enum value_type { VALUE_TIME, VALUE_SHARE, VALUE_WORD };
 
@@ -131,8 +136,11 @@ static int open_roofline(struct cost **out, const char *text, const char *whole,
 		{.name = "gemm", .type = VALUE_SHARE, .number = &d.gemm_efficiency},
 		{.name = "attn", .type = VALUE_SHARE, .number = &d.attention_efficiency},
 		{.name = "memory", .type = VALUE_SHARE, .number = &d.memory_efficiency},
+		{.name = "kv", .type = VALUE_SHARE, .number = &d.kv_efficiency},
+		{.name = "unhidden", .type = VALUE_SHARE, .number = &d.unhidden},
 		{.name = "step", .type = VALUE_TIME, .number = &d.step_ns},
 		{.name = "request", .type = VALUE_TIME, .number = &d.request_ns},
+		{.name = "prompt", .type = VALUE_TIME, .number = &d.prompt_ns},
 		{.name = "launch", .type = VALUE_TIME, .number = &d.launch_ns},
 		{.name = "kernel", .type = VALUE_TIME, .number = &d.kernel_ns},
 	};
@@ -165,11 +173,49 @@ static int open_constant(struct cost **out, const char *text, const char *whole,
 	return rc ? rc : cost_constant_create(out, (int64_t)(ns + 0.5), e);
 }
 
+/* The first word of what follows "profiled:", unless it is a NAME=VALUE. */
+static size_t which_length(const char *rest)
+{
+	size_t len = strcspn(rest, ",");
+	return memchr(rest, '=', len) ? 0 : len;
+}
+
+static bool is_profiled(const char *text)
+{
+	return strncmp(text, "profiled", 8) == 0 && (text[8] == '\0' || text[8] == ':' || text[8] == ',');
+}
+
+bool cost_profile_which(const char *text, char *buf, size_t size)
+{
+	if (!is_profiled(text))
+		return false;
+	const char *rest = text[8] == ':' ? text + 9 : "";
+	snprintf(buf, size, "%.*s", (int)which_length(rest), rest);
+	return true;
+}
+
+static int open_profiled(struct cost **out, const char *rest, const char *whole, const struct cost_setup *s,
+			 struct err *e)
+{
+	struct profiled_options o = {0};
+	const struct value values[] = {
+		{.name = "step", .type = VALUE_TIME, .number = &o.step_ns},
+		{.name = "request", .type = VALUE_TIME, .number = &o.request_ns},
+		{.name = "any", .type = VALUE_WORD, .words = {"off", "on"}, .flag = &o.any},
+	};
+	rest += which_length(rest);
+	rest += *rest == ',';
+	int rc = parse_values(rest, values, sizeof values / sizeof values[0], whole, e);
+	return rc ? rc : cost_profiled_create(out, s, &o, e);
+}
+
 int cost_open(struct cost **out, const char *text, const struct cost_setup *s, struct err *e)
 {
 	size_t len = strcspn(text, ":");
 	const char *rest = text[len] ? text + len + 1 : "";
 	*out = NULL;
+	if (is_profiled(text))
+		return open_profiled(out, text[8] ? text + 9 : "", text, s, e);
 	if (len == 8 && !strncmp(text, "roofline", len))
 		return open_roofline(out, rest, text, s, e);
 	if (len == 6 && !strncmp(text, "linear", len))
@@ -177,6 +223,7 @@ int cost_open(struct cost **out, const char *text, const struct cost_setup *s, s
 	if (len == 8 && !strncmp(text, "constant", len))
 		return open_constant(out, rest, text, e);
 	return err_set(e, ERR_INPUT,
-		       "cost model \"%.80s\" is unknown: use roofline, linear:a=..,b=..,c=..,d=.. or constant:10ms",
+		       "cost model \"%.80s\" is unknown: use roofline, profiled, linear:a=..,b=..,c=..,d=.. or "
+		       "constant:10ms",
 		       text);
 }

@@ -10,6 +10,7 @@
 #define SIM_PROFILE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/batch.h"
@@ -85,8 +86,8 @@ struct profile {
 void profile_free(struct profile *p); /* all zero is fine, and what it is afterwards */
 int profile_add(struct profile *p, const struct profile_point *pt, struct err *e);
 int profile_add_step(struct profile *p, const struct profile_step *s, struct err *e);
-/* In the order of the header; of points given twice the later stays. */
-void profile_sort(struct profile *p);
+/* By operation, x, y; of points given twice the later stays. Adding is done then. */
+int profile_sort(struct profile *p, struct err *e);
 /* Of everything that was measured and on what. */
 uint64_t profile_hash(const struct profile *p);
 /* Of what makes a model's operations: two models with the same take the same time. Never 0. */
@@ -102,13 +103,18 @@ struct profile_use {
 	const char *device, *machine, *library;
 	int32_t threads, block_size, tensor_parallel;
 };
-/* ERR_INPUT with the first thing that is not what was measured, or that the content is not what its hash says. */
+/* "profile 3 (epyc)" */
+void profile_describe(const struct profile *p, char *buf, size_t size);
+/* ERR_INPUT when the content is not what its hash says. */
+int profile_check_content(const struct profile *p, struct err *e);
+/* That, and ERR_INPUT with the first thing that is not what was measured. */
 int profile_check_use(const struct profile *p, const struct profile_use *u, struct err *e);
 
 /* --- what a step takes -------------------------------------------------------------------------------------------- */
 
-/* The points laid out for asking: between them piecewise linear (prefill: in the number of query-key pairs), exact on
- * them, beyond them the last cell goes on. Nothing is remembered between questions: any number of threads may ask. */
+/* The points laid out for asking. On them it is exact, between them piecewise linear (prefill: in the number of query-key
+ * pairs); below the smallest x it takes what the smallest takes; beyond the largest it goes on along the line from half of
+ * it. Nothing is remembered between questions: any number of threads may ask. */
 struct profile_table;
 /* p may go afterwards. ERR_INPUT when an operation has no points or the points make no grid. */
 int profile_table_create(struct profile_table **out, const struct profile *p, struct err *e);
@@ -118,7 +124,16 @@ void profile_table_free(struct profile_table *t);
  * points: 0 = among them, 1 = twice the largest (or, below the smallest, half of it). */
 double profile_tokens_ns(const struct profile_table *t, int64_t tokens, double *outside); /* matmul + other */
 double profile_op_ns(const struct profile_table *t, enum profile_op op, int64_t x, double *outside); /* with x alone */
+/* The summed context that counts: capped at the window where the profile has one. */
+int64_t profile_decode_ctx(const struct profile_table *t, const struct batch *b);
 double profile_decode_ns(const struct profile_table *t, int32_t rows, int64_t summed_ctx, double *outside);
+/* The same as a piece of a line: at + slope * (ctx - from) for from <= ctx < to, for who asks again and again. */
+struct profile_cell {
+	int64_t from, to;
+	double at, slope;
+};
+void profile_decode_cell(const struct profile_table *t, int32_t rows, int64_t summed_ctx, struct profile_cell *out);
+double profile_decode_outside(const struct profile_table *t, int32_t rows, int64_t summed_ctx);
 double profile_prefill_ns(const struct profile_table *t, int64_t tokens, int64_t start, double *outside);
 double profile_host_ns(const struct profile_table *t, int64_t sequences, int64_t tokens);
 
