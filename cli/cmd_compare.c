@@ -72,16 +72,31 @@ static int print(const struct session *s, bool all, struct err *e)
 	return rc;
 }
 
+static int parse(const struct command *c, int argc, char **argv, struct compare_opts *o, struct err *e)
+{
+	int n;
+	*o = (struct compare_opts){0};
+	run_opts_default(&o->run);
+	o->run.policies = "naive,continuous,chunked";
+	int rc = opts_parse(opts, c->n_opts, o, argc, argv, &n, NULL, e);
+	return rc ? rc : session_positional(&o->run, n, argv, e);
+}
+
+static int describe(const struct command *c, int argc, char **argv, struct run_opts *out, bool *several, struct err *e)
+{
+	struct compare_opts o;
+	int rc = parse(c, argc, argv, &o, e);
+	*out = o.run;
+	*several = true;
+	return rc;
+}
+
 static int run(const struct command *c, int argc, char **argv)
 {
-	struct compare_opts o = {0};
+	struct compare_opts o;
 	struct session s;
 	struct err e = {0};
-	int n;
-	run_opts_default(&o.run);
-	o.run.policies = "naive,continuous,chunked";
-	if (opts_parse(opts, c->n_opts, &o, argc, argv, &n, NULL, &e) != ERR_NONE ||
-	    session_positional(&o.run, n, argv, &e) != ERR_NONE)
+	if (parse(c, argc, argv, &o, &e) != ERR_NONE)
 		return command_fail(c, &e);
 	if (session_run(&s, c, &o.run, true) && !o.run.quiet && print(&s, o.all, &e) != ERR_NONE)
 		s.status = command_fail(c, &e);
@@ -112,4 +127,5 @@ const struct command cmd_compare = {
 	.opts = opts,
 	.n_opts = sizeof opts / sizeof *opts,
 	.run = run,
+	.describe = describe,
 };

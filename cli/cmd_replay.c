@@ -33,16 +33,31 @@ static int print(const struct session *s, struct err *e)
 	return rc;
 }
 
+static int parse(const struct command *c, int argc, char **argv, struct replay_opts *o, struct err *e)
+{
+	int n;
+	*o = (struct replay_opts){0};
+	run_opts_default(&o->run);
+	o->run.policies = "chunked";
+	int rc = opts_parse(opts, c->n_opts, o, argc, argv, &n, NULL, e);
+	return rc ? rc : session_positional(&o->run, n, argv, e);
+}
+
+static int describe(const struct command *c, int argc, char **argv, struct run_opts *out, bool *several, struct err *e)
+{
+	struct replay_opts o;
+	int rc = parse(c, argc, argv, &o, e);
+	*out = o.run;
+	*several = false;
+	return rc;
+}
+
 static int run(const struct command *c, int argc, char **argv)
 {
-	struct replay_opts o = {0};
+	struct replay_opts o;
 	struct session s;
 	struct err e = {0};
-	int n;
-	run_opts_default(&o.run);
-	o.run.policies = "chunked";
-	if (opts_parse(opts, c->n_opts, &o, argc, argv, &n, NULL, &e) != ERR_NONE ||
-	    session_positional(&o.run, n, argv, &e) != ERR_NONE)
+	if (parse(c, argc, argv, &o, &e) != ERR_NONE)
 		return command_fail(c, &e);
 	if (session_run(&s, c, &o.run, false) && !o.run.quiet && print(&s, &e) != ERR_NONE)
 		s.status = command_fail(c, &e);
@@ -72,4 +87,5 @@ const struct command cmd_replay = {
 	.opts = opts,
 	.n_opts = sizeof opts / sizeof *opts,
 	.run = run,
+	.describe = describe,
 };

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct err;
+struct run_opts;
 
 enum opt_type {
 	OPT_FLAG, /* bool: --check; --no-check clears it */
@@ -61,12 +62,19 @@ struct command {
 	/* argv[0] is the command's name. Returns the exit status: 0, 1, 2 (bad input), 130. Errors are printed by
 	 * command_fail(). --help is handled before it is called. */
 	int (*run)(const struct command *c, int argc, char **argv);
+	/* Of commands that store runs: the runs that a command line describes (cli/run_opts.h), for who runs them again.
+	 * *several: lists make several of them. NULL for other commands. */
+	int (*describe)(const struct command *c, int argc, char **argv, struct run_opts *o, bool *several,
+			struct err *e);
 };
 
 /* The table of main.c, in the order help shows it; NULL past the end. */
 const struct command *command_at(int i);
 /* Finds the command that argv[0], or argv[0] and argv[1], name; *words is how many of them. NULL: none. */
 const struct command *command_find(int argc, char **argv, int *words);
+
+/* The command line as it was typed, without the program's own name. Returns how many words. */
+int command_line(const char *const **words);
 
 /* cli/help.c */
 void help_overview(void);

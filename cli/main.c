@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "core/err.h"
+#include "core/mem.h"
 #include "core/near.h"
 
 /* In the order help shows them. A command of two words stands beside those with the same first one. */
@@ -33,6 +34,27 @@ const struct command *command_find(int argc, char **argv, int *words)
 			return *words = 2, command_at(i);
 	}
 	return NULL;
+}
+
+/* A copy, since parsing moves words. */
+static struct {
+	const char **words;
+	int n;
+} typed;
+
+static void keep_command_line(int argc, char **argv)
+{
+	typed.words = mem_alloc(((size_t)argc + 1) * sizeof *typed.words);
+	if (!typed.words)
+		return;
+	for (int i = 1; i < argc; i++)
+		typed.words[typed.n++] = argv[i];
+}
+
+int command_line(const char *const **words)
+{
+	*words = typed.words;
+	return typed.n;
 }
 
 static volatile int stop;
@@ -137,7 +159,9 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	install_signals();
+	keep_command_line(argc, argv);
 	int status = dispatch(argc, argv);
+	mem_free(typed.words);
 	errno = 0;
 	if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0) {
 		if (errno != EPIPE)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analysis/jout.h"
 #include "analysis/result_json.h"
 #include "analysis/store.h"
 #include "cli/progress.h"
@@ -31,23 +32,44 @@ int session_positional(struct run_opts *o, int n, char **argv, struct err *e)
 
 /* --- before the runs ------------------------------------------------------------------------------------------ */
 
-static int load(struct session *s, struct err *e)
+int session_load(const struct run_opts *o, struct arms *arms, struct loaded *l, struct err *e)
 {
 	double began = now_s();
-	int rc = trace_opts_load(&s->opts->trace, &s->workload, &s->report, e);
-	s->load_s = now_s() - began;
+	*l = (struct loaded){0};
+	workload_init(&l->workload);
+	int rc = trace_opts_load(&o->trace, &l->workload, &l->report, e);
+	l->load_s = now_s() - began;
 	if (rc != ERR_NONE)
 		return rc;
-	snprintf(s->trace_hash, sizeof s->trace_hash, "%016" PRIx64, s->report.source_hash);
-	uint64_t hash = workload_hash(&s->workload);
-	for (int32_t i = 0; i < s->arms.n; i++) {
-		struct run_settings *a = &s->arms.at[i].s;
-		a->trace_path = trace_opts_name(&s->opts->trace);
-		a->trace_format = s->report.format_name;
-		a->trace_hash = s->report.bytes ? s->trace_hash : NULL;
+	snprintf(l->trace_hash, sizeof l->trace_hash, "%016" PRIx64, l->report.source_hash);
+	uint64_t hash = workload_hash(&l->workload);
+	for (int32_t i = 0; i < arms->n; i++) {
+		struct run_settings *a = &arms->at[i].s;
+		a->trace_path = trace_opts_name(&o->trace);
+		a->trace_format = l->report.format_name;
+		a->trace_hash = l->report.bytes ? l->trace_hash : NULL;
 		a->workload_hash = hash;
 	}
 	return ERR_NONE;
+}
+
+/* The command line as a JSON array, for the database. */
+static int keep_arguments(struct session *s, struct err *e)
+{
+	const char *const *words;
+	int n = command_line(&words);
+	struct jout j;
+	jout_open(&j, NULL);
+	jout_begin(&j, NULL, '[');
+	for (int i = 0; i < n; i++)
+		jout_text(&j, NULL, words[i]);
+	jout_end(&j, ']');
+	int rc = jout_close(&j, &s->arguments, e);
+	for (int32_t i = 0; rc == ERR_NONE && n > 0 && i < s->arms.n; i++) {
+		s->arms.at[i].s.arguments = s->arguments;
+		s->arms.at[i].s.arm = i;
+	}
+	return rc;
 }
 
 static int prepare(struct session *s, bool several, struct err *e)
@@ -56,7 +78,9 @@ static int prepare(struct session *s, bool several, struct err *e)
 	if (rc == ERR_NONE && !s->opts->no_db)
 		rc = store_open(&s->store, s->opts->db, false, e);
 	if (rc == ERR_NONE)
-		rc = load(s, e);
+		rc = session_load(s->opts, &s->arms, &s->loaded, e);
+	if (rc == ERR_NONE)
+		rc = keep_arguments(s, e);
 	if (rc != ERR_NONE)
 		return rc;
 	size_t n = (size_t)s->arms.n;
@@ -120,7 +144,7 @@ static int keep_result(struct session *s, const struct run_settings *a, struct r
 	if (s->opts->save_result || s->opts->save_detailed) {
 		char path[1024];
 		result_path(s, a, path, sizeof path);
-		rc = result_save(path, a, &s->workload, r, e);
+		rc = result_save(path, a, &s->loaded.workload, r, e);
 		if (rc == ERR_NONE && !s->opts->quiet && !s->opts->json)
 			printf("Saved %s\n", path);
 	}
@@ -157,7 +181,7 @@ static bool run_arm(struct session *s, struct run_settings *a)
 	struct run_io io = {.stop = stop_flag(), .progress = progress_update, .ctx = &bar, .store = s->store};
 	a->started_unix_s = (int64_t)time(NULL);
 	progress_begin(&bar, a->label, !s->opts->quiet && !s->opts->json);
-	int rc = run_execute(a, &s->workload, &io, r, &e);
+	int rc = run_execute(a, &s->loaded.workload, &io, r, &e);
 	progress_end(&bar);
 
 	bool begun = rc == ERR_NONE || r->status == RUN_STALLED || r->status == RUN_FAILED;
@@ -184,7 +208,7 @@ bool session_run(struct session *s, const struct command *c, const struct run_op
 {
 	struct err e = {0};
 	*s = (struct session){.command = c, .opts = o};
-	workload_init(&s->workload);
+	workload_init(&s->loaded.workload);
 	if (prepare(s, several, &e) != ERR_NONE) {
 		s->status = command_fail(c, &e);
 		return false;
@@ -207,7 +231,8 @@ void session_free(struct session *s)
 	mem_free(s->settings);
 	mem_free(s->json);
 	store_close(s->store);
-	workload_free(&s->workload);
+	mem_free(s->arguments);
+	workload_free(&s->loaded.workload);
 	arms_free(&s->arms);
 }
 
@@ -255,7 +280,7 @@ static void print_dropped(FILE *f, const struct trace_report *t)
 
 void session_print_workload(FILE *f, const struct session *s)
 {
-	const struct workload *w = &s->workload;
+	const struct workload *w = &s->loaded.workload;
 	int64_t in = 0, out = 0, last = 0;
 	for (int64_t i = 0; i < w->n; i++) {
 		in += w->specs[i].prompt_tokens;
@@ -265,8 +290,8 @@ void session_print_workload(FILE *f, const struct session *s)
 	}
 	char a[32], b[32], c[32];
 	fprintf(f, "Workload  %s", trace_opts_name(&s->opts->trace));
-	if (s->report.format_name)
-		fprintf(f, " (%s)", s->report.format_name);
+	if (s->loaded.report.format_name)
+		fprintf(f, " (%s)", s->loaded.report.format_name);
 	fprintf(f, "\n          %s requests, %s prompt + %s output tokens", grouped(w->n, a), grouped(in, b),
 		grouped(out, c));
 	if (last > 0) {
@@ -276,9 +301,9 @@ void session_print_workload(FILE *f, const struct session *s)
 	fprintf(f, "\n          hash %016" PRIx64 "%s%s\n", s->arms.at[0].s.workload_hash,
 		w->lengths_estimated ? "; lengths are ESTIMATED from text, no tokenizer was used" : "",
 		w->oracle ? "; policies know the true output lengths (ORACLE)" : "");
-	print_dropped(f, &s->report);
-	for (int32_t i = 0; i < s->report.n_notes; i++)
-		fprintf(f, "          note: %s\n", s->report.notes[i]);
+	print_dropped(f, &s->loaded.report);
+	for (int32_t i = 0; i < s->loaded.report.n_notes; i++)
+		fprintf(f, "          note: %s\n", s->loaded.report.notes[i]);
 }
 
 /* The same model, device and memory for all runs? Then they are told once. */
@@ -349,7 +374,7 @@ static void print_speed(FILE *f, const struct session *s)
 	fprintf(f, " of serving: %s times as fast, %s requests a second", grouped((int64_t)(simulated / wall), x),
 		grouped((int64_t)((double)ended / wall), (char[32]){0}));
 	fputs("; reading the trace took ", f);
-	print_span(f, s->load_s);
+	print_span(f, s->loaded.load_s);
 	fputs(".\n", f);
 }
 

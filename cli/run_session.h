@@ -15,19 +15,27 @@
 struct command;
 struct store;
 
+/* A workload as it is run: read and shaped. Release the workload with workload_free. */
+struct loaded {
+	struct workload workload;
+	struct trace_report report;
+	char trace_hash[17];
+	double load_s; /* wall clock */
+};
+/* Loads what o asks for and tells the arms what it is. *l lives as long as they do. */
+int session_load(const struct run_opts *o, struct arms *arms, struct loaded *l, struct err *e);
+
 struct session {
 	const struct command *command;
 	const struct run_opts *opts;
 	struct arms arms;
-	struct workload workload;
-	struct trace_report report;
-	char trace_hash[17];
+	struct loaded loaded;
+	char *arguments; /* the command line, as JSON */
 	struct store *store; /* NULL with --no-db */
 	struct run_result *results; /* [n_results], per-request arrays dropped */
 	const struct run_settings **settings; /* [n_results] of which arm each is */
 	char **json; /* [n_results] with --json */
 	int32_t n_results;
-	double load_s; /* reading and shaping, wall clock */
 	int status; /* exit status so far */
 };
 
