@@ -341,6 +341,8 @@ static int loop(struct parts *p, struct err *e)
 {
 	const struct run_io *io = p->io;
 	const struct run_hooks hooks = {.stop = io->stop, .progress = io->progress, .ctx = io->ctx};
+	if (io->engine)
+		io->engine(io->ctx, p->engine);
 	double began = seconds();
 	int rc = engine_run(p->engine, p->before.ops ? &p->before : &p->backend, &hooks, e);
 	p->result->sim_wall_s = seconds() - began;

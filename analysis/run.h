@@ -125,6 +125,8 @@ struct run_io {
 	void *ctx;
 	struct store *store; /* NULL: not stored */
 	struct executor *executor; /* a loaded model to use when it fits (analysis/executor.h); NULL: one is opened */
+	/* Before the first step: the engine, to be looked at in the calls below. May be NULL. */
+	void (*engine)(void *ctx, const struct engine *g);
 	/* Every line of the decision log, every step: for who wants to look on. Each may be NULL. */
 	void (*event)(void *ctx, const struct event *ev);
 	void (*step)(void *ctx, const struct step_row *row);
