@@ -137,7 +137,7 @@ int ref_attention(struct kernel_set *k, void *out, const void *qkv, const struct
 		return ref_fail(k, "out of memory for attention scores");
 	for (int32_t seq = 0; seq < r->n_seqs; seq++) {
 		int32_t end = r->q_at[seq + 1];
-		if (kv->tags && r->want_tags && bad && end > r->q_at[seq])
+		if (kv->tags && r->want_tags && bad && r->want_at[seq] >= 0 && end > r->q_at[seq])
 			verify(r, seq, a->window, s, kv, bad);
 		for (int32_t row = r->q_at[seq]; row < end; row++) {
 			int32_t last = r->ctx_len[seq] - (end - row), first = r->pad[seq];
