@@ -22,9 +22,10 @@ enum staged {
 	N_STAGED
 };
 
-/* A table that points outside the arena would write into somebody else's memory: never let it through. */
-static int check_tables(const struct runner *r, const struct batch_tables *t, struct err *e)
+/* What points outside the arena or the embedding table would reach into somebody else's memory: never let it through. */
+static int check_tables(const struct runner *r, const struct step_input *in, struct err *e)
 {
+	const struct batch_tables *t = in->tables;
 	int64_t n_slots = (int64_t)r->kv_shape.n_pages * r->kv_shape.block_size;
 	for (int32_t i = 0; i < t->kv_indptr[t->n_seqs]; i++)
 		if (t->kv_indices[i] < 0 || t->kv_indices[i] >= r->kv_shape.n_pages)
@@ -35,6 +36,13 @@ static int check_tables(const struct runner *r, const struct batch_tables *t, st
 		if (t->slots[i] < -1 || t->slots[i] >= n_slots)
 			return err_set(e, ERR_INVARIANT, "step %lld: row %d writes to slot %lld, there are %lld",
 				       (long long)t->step, i, (long long)t->slots[i], (long long)n_slots);
+	for (int32_t i = 0; i < t->n_rows; i++)
+		if (in->row_tokens[i] < 0 || in->row_tokens[i] >= r->model->vocab)
+			return err_set(
+				e, ERR_INPUT,
+				"step %lld: row %d computes token %d, model %s knows 0 to %d: is the tokenizer the "
+				"model's own?",
+				(long long)t->step, i, in->row_tokens[i], r->model->name, r->model->vocab - 1);
 	for (int32_t s = 0; s < t->n_seqs; s++) {
 		int64_t pages = t->kv_indptr[s + 1] - t->kv_indptr[s];
 		if (t->ctx_len[s] < t->q_at[s + 1] - t->q_at[s] || t->pad[s] < 0 ||
@@ -124,10 +132,11 @@ int runner_rows(struct runner *r, const struct step_input *in, struct err *e)
 	if (r->check && (!in->row_tags || !in->want_tags || !in->want_at))
 		return err_set(e, ERR_INVARIANT, "step %lld: the runner checks tags and was given none",
 			       (long long)t->step);
-	if (check_tables(r, t, e))
-		return ERR_INVARIANT;
-	if (room_for(r, t, e))
-		return ERR_MEMORY;
+	int rc = check_tables(r, in, e);
+	if (!rc)
+		rc = room_for(r, t, e);
+	if (rc)
+		return rc;
 	work_out(r, t);
 	size_t rows = (size_t)t->n_rows, seqs = (size_t)t->n_seqs;
 	const void *from[N_STAGED] = {in->row_tokens, t->q_at,  t->ctx_len,   t->pad,    t->kv_indptr,
@@ -150,7 +159,7 @@ int runner_rows(struct runner *r, const struct step_input *in, struct err *e)
 		bytes[STAGED_WANT_TAGS] = (size_t)count_wanted(t, in->want_at) * sizeof *in->want_tags;
 	}
 	const void *at[N_STAGED];
-	int rc = stage(r, from, bytes, at, e);
+	rc = stage(r, from, bytes, at, e);
 	if (!rc)
 		point(r, t, at);
 	return rc;

@@ -1,0 +1,111 @@
+#include "tests/support/tiny.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/err.h"
+
+static void must(bool ok, const char *what, const char *why)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "tiny: %s: %s\n", what, why);
+	exit(1);
+}
+
+void tiny_open(struct tiny *t, const char *keys, int32_t threads)
+{
+	static const char config[] =
+		"{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 64, "
+		"\"intermediate_size\": 112, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+		"\"num_key_value_heads\": 2, \"vocab_size\": %d, \"max_position_embeddings\": 4096, "
+		"\"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, \"torch_dtype\": \"float32\"%s%s}";
+	char text[2048], why[256] = "";
+	struct err e = {0};
+	snprintf(text, sizeof text, config, TINY_VOCAB, keys ? ", " : "", keys ? keys : "");
+	*t = (struct tiny){.weights = "random:7"};
+	must(!model_parse(&t->model, text, "tiny", &e), "model", e.text);
+	if (!threads) {
+		must(!reference_kernels_open(&t->kernels), "kernels", "none");
+		return;
+	}
+	struct cpu_options o = {.threads = threads, .batch_invariant = true};
+	must(!cpu_kernels_open(&t->kernels, &o, why, sizeof why), "kernels", why);
+}
+
+void tiny_close(struct tiny *t)
+{
+	t->kernels->ops->close(t->kernels);
+	model_free(&t->model);
+}
+
+struct runner *tiny_runner(const struct tiny *t, struct runner_setup s)
+{
+	struct runner *r = NULL;
+	struct weights *w = NULL;
+	struct err e = {0};
+	must(!weights_open(&w, t->weights, &t->model, &e), "weights", e.text);
+	s.model = &t->model;
+	s.weights = w;
+	s.kernels = t->kernels;
+	must(!runner_create(&r, &s, &e), "runner", e.text);
+	weights_close(w);
+	return r;
+}
+
+int32_t by_hand_step(struct by_hand *h, const int32_t *tokens, int32_t n)
+{
+	struct step_output out;
+	int32_t req = 0, q_at[2] = {0, n}, ctx = h->ctx + n, zero = 0;
+	int32_t indptr[2] = {0, (ctx + h->block_size - 1) / h->block_size};
+	int64_t *slots = malloc((size_t)n * sizeof *slots), want_at = 0;
+	uint8_t samples = 1, held = 0;
+	must(slots != NULL && indptr[1] <= h->n_pages, "a step", "too little memory or pages");
+	for (int32_t i = 0; i < n; i++) {
+		int32_t j = h->ctx + i;
+		slots[i] = (int64_t)h->pages[j / h->block_size] * h->block_size + j % h->block_size;
+	}
+	struct batch_tables t = {.n_seqs = 1,
+				 .n_rows = n,
+				 .n_decodes = n == 1,
+				 .max_ctx = ctx,
+				 .sum_ctx = n == 1 ? ctx : 0,
+				 .req = &req,
+				 .q_at = q_at,
+				 .ctx_len = &ctx,
+				 .pad = &zero,
+				 .pad_rows = &zero,
+				 .first_token = &h->ctx,
+				 .kv_indptr = indptr,
+				 .kv_indices = h->pages,
+				 .slots = slots,
+				 .samples = &samples,
+				 .held = &held};
+	struct step_input in = {.tables = &t, .row_tokens = tokens};
+	if (h->tags) {
+		in.row_tags = h->tags + h->ctx;
+		in.want_tags = h->tags;
+		in.want_at = &want_at;
+	}
+	int rc = runner_step(h->runner, &in, &out, h->err);
+	free(slots);
+	h->ctx = ctx;
+	return rc ? -1 : out.tokens[0];
+}
+
+void tiny_alone(const struct tiny *t, const int32_t *prompt, int32_t n, int32_t outputs, int32_t *out)
+{
+	struct err e = {0};
+	struct by_hand h = {.block_size = 16, .n_pages = (n + outputs) / 16 + 1, .err = &e};
+	h.pages = calloc((size_t)h.n_pages, sizeof *h.pages);
+	must(h.pages != NULL, "pages", "no memory");
+	for (int32_t i = 0; i < h.n_pages; i++)
+		h.pages[i] = i;
+	h.runner = tiny_runner(t, (struct runner_setup){.n_pages = h.n_pages, .block_size = 16});
+	for (int32_t i = 0; i < outputs; i++) {
+		out[i] = i ? by_hand_step(&h, &out[i - 1], 1) : by_hand_step(&h, prompt, n);
+		must(out[i] >= 0, "a step", e.text);
+	}
+	runner_free(h.runner);
+	free(h.pages);
+}

@@ -1,0 +1,43 @@
+/* tiny.h: a model small enough to serve whole workloads with inside a test, and a sequence run by hand, without engine or
+ * scheduler: what everything else is compared with. */
+#ifndef TESTS_SUPPORT_TINY_H
+#define TESTS_SUPPORT_TINY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exec/runner.h"
+
+struct err;
+
+enum { TINY_VOCAB = 97 };
+
+struct tiny {
+	struct model model; /* 2 layers, hidden 64, 4 heads of 16, 2 KV heads */
+	struct kernel_set *kernels;
+	const char *weights; /* "random:7" */
+};
+
+/* `keys`: further keys of its config.json ("\"sliding_window\": 7"), or NULL. threads = 0: the reference kernels; else the
+ * CPU's, batch-invariant. Ends the program when it cannot be made: this is a test. */
+void tiny_open(struct tiny *t, const char *keys, int32_t threads);
+void tiny_close(struct tiny *t);
+/* Fills in model, weights and kernels. */
+struct runner *tiny_runner(const struct tiny *t, struct runner_setup s);
+
+/* One sequence by hand. */
+struct by_hand {
+	struct runner *runner;
+	int32_t block_size, n_pages;
+	int32_t *pages; /* [n_pages] of its context */
+	int32_t ctx; /* tokens computed so far */
+	uint64_t *tags; /* [n_pages * block_size] of its tokens; NULL: the runner does not check */
+	struct err *err;
+};
+/* Computes n more tokens in one step; the token sampled after them, or -1 with h->err. */
+int32_t by_hand_step(struct by_hand *h, const int32_t *tokens, int32_t n);
+
+/* What a request says when it is served alone: out[outputs]. */
+void tiny_alone(const struct tiny *t, const int32_t *prompt, int32_t n, int32_t outputs, int32_t *out);
+
+#endif
