@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/err.h"
 
@@ -13,16 +14,34 @@ static void must(bool ok, const char *what, const char *why)
 	exit(1);
 }
 
+/* Its config.json: these keys, but for those that `keys` tells otherwise. */
+static void write_config(char *text, size_t size, const char *keys)
+{
+	static const char *const usual[][2] = {
+		{"\"architectures\"", "[\"LlamaForCausalLM\"]"},
+		{"\"hidden_size\"", "64"},
+		{"\"intermediate_size\"", "112"},
+		{"\"num_hidden_layers\"", "2"},
+		{"\"num_attention_heads\"", "4"},
+		{"\"num_key_value_heads\"", "2"},
+		{"\"vocab_size\"", "97"},
+		{"\"max_position_embeddings\"", "4096"},
+		{"\"rms_norm_eps\"", "1e-5"},
+		{"\"rope_theta\"", "10000.0"},
+		{"\"torch_dtype\"", "\"float32\""},
+	};
+	size_t n = (size_t)snprintf(text, size, "{%s", keys ? keys : "\"model_type\": \"llama\"");
+	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+		if (!keys || !strstr(keys, usual[i][0]))
+			n += (size_t)snprintf(text + n, size - n, ", %s: %s", usual[i][0], usual[i][1]);
+	snprintf(text + n, size - n, "}");
+}
+
 void tiny_open(struct tiny *t, const char *keys, int32_t threads)
 {
-	static const char config[] =
-		"{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 64, "
-		"\"intermediate_size\": 112, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
-		"\"num_key_value_heads\": 2, \"vocab_size\": %d, \"max_position_embeddings\": 4096, "
-		"\"rms_norm_eps\": 1e-5, \"rope_theta\": 10000.0, \"torch_dtype\": \"float32\"%s%s}";
 	char text[2048], why[256] = "";
 	struct err e = {0};
-	snprintf(text, sizeof text, config, TINY_VOCAB, keys ? ", " : "", keys ? keys : "");
+	write_config(text, sizeof text, keys);
 	*t = (struct tiny){.weights = "random:7"};
 	must(!model_parse(&t->model, text, "tiny", &e), "model", e.text);
 	if (!threads) {
