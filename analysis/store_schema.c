@@ -224,7 +224,55 @@ static const char *const migrations[] = {
 	"CREATE TABLE outputs ("
 	" id INTEGER PRIMARY KEY," /* run_id * 2^32 + request */
 	" tokens BLOB NOT NULL" /* int32 little-endian */
-	") STRICT;",
+	") STRICT;"
+
+	/* Executed against simulated: analysis/validate.h. */
+	"CREATE TABLE validations ("
+	" validation_id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" status TEXT NOT NULL CHECK (status IN ('complete', 'interrupted', 'stalled', 'failed')),"
+	" status_text TEXT,"
+	" validated TEXT," /* UTC */
+	" program_version TEXT NOT NULL,"
+	" label TEXT NOT NULL,"
+	" policy TEXT NOT NULL,"
+	" executed_run_id INTEGER," /* NULL: not stored */
+	" simulated_run_id INTEGER,"
+	" cost TEXT,"
+	" load REAL," /* share of the capacity asked for; NULL: not asked */
+	" capacity REAL,"
+	" offered_rate REAL,"
+	" executions INTEGER NOT NULL,"
+	" decisions_identical INTEGER," /* NULL: not looked at */
+	" memory_identical INTEGER,"
+	" parted TEXT," /* where, when they do */
+	" steps INTEGER,"
+	" step_mape REAL,"
+	" executor_spread REAL,"
+	" outside_steps INTEGER,"
+	" max_error REAL,"
+	" beyond INTEGER," /* figures further off than that and their spread; NULL: no limit was given */
+	" passed INTEGER NOT NULL,"
+	" machine TEXT,"
+	" cpu_load REAL,"
+	" others REAL," /* percent of all CPU time */
+	" steal REAL,"
+	" executed_s REAL,"
+	" result TEXT NOT NULL" /* the JSON object */
+	") STRICT;"
+	"CREATE TABLE validation_errors ("
+	" validation_id INTEGER NOT NULL,"
+	" what TEXT NOT NULL," /* step, part, queue, prefill, ttft, tpot, e2e, request_throughput, output_throughput */
+	" part TEXT NOT NULL," /* of steps: all, prefill, decode, mixed; of parts: which; else '' */
+	" statistic TEXT NOT NULL,"
+	" measured REAL," /* ns; throughputs: per second */
+	" simulated REAL,"
+	" error REAL," /* percent */
+	" spread REAL,"
+	" samples INTEGER NOT NULL,"
+	" uncertain INTEGER NOT NULL,"
+	" PRIMARY KEY (validation_id, what, part, statistic)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX validations_executed ON validations (executed_run_id);",
 };
 #define VERSION ((int)(sizeof migrations / sizeof *migrations))
 

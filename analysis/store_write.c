@@ -7,6 +7,7 @@
 #include "analysis/result_json.h"
 #include "analysis/store_internal.h"
 #include "core/mem.h"
+#include "sim/profile.h"
 
 #define WHAT "storing the run"
 
@@ -98,11 +99,11 @@ static const char insert_run[] =
 	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, kv_cache,"
 	" prefix_caching, hit_visible, cache_at_start, scheduling_policy, async_scheduling, seed, trace, trace_format,"
 	" trace_hash, workload_hash, requests, request_rate, burstiness, replay_speedup, length_scale, max_tokens_mode,"
-	" traffic_note, lengths_estimated, oracle, recorded, arguments, arm, backend_what, weights, tokenizer, isa,"
-	" threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, kv_cache_memory_bytes)"
+	" traffic_note, lengths_estimated, oracle, recorded, arguments, arm, profile_id, profile_hash, backend_what, weights,"
+	" tokenizer, isa, threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, kv_cache_memory_bytes)"
 	" VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
 	"?,"
-	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 static void bind_serving(struct binder *b, const struct run_settings *s, const struct run_result *r)
 {
@@ -163,6 +164,8 @@ static void bind_execution(struct binder *b, const struct run_settings *s, const
 		bind_int(b, s->arm);
 	else
 		bind_null(b);
+	bind_int_or_null(b, s->profile ? s->profile->id : 0);
+	bind_hex_or_null(b, s->profile ? s->profile->hash : 0);
 	bind_text(b, r->backend_what[0] ? r->backend_what : NULL);
 	if (s->backend != BACKEND_CPU)
 		return;

@@ -234,10 +234,10 @@ int profile_check_content(const struct profile *p, struct err *e)
 	return ERR_NONE;
 }
 
-int profile_check_use(const struct profile *p, const struct profile_use *u, struct err *e)
+int profile_fits(const struct profile *p, const struct profile_use *u, struct err *e)
 {
-	int rc = profile_check_content(p, e);
-	if (rc == ERR_NONE && u->model && p->shape && profile_shape(u->model) != p->shape) {
+	int rc = ERR_NONE;
+	if (u->model && p->shape && profile_shape(u->model) != p->shape) {
 		bool named_alike = strcmp(p->model, u->model->name) == 0;
 		rc = differs(p, named_alike ? "another shape of model" : "model", p->model, u->model->name, e);
 	}
@@ -259,4 +259,10 @@ int profile_check_use(const struct profile *p, const struct profile_use *u, stru
 	for (size_t i = 0; rc == ERR_NONE && i < sizeof numbers / sizeof *numbers; i++)
 		rc = check_number(p, numbers[i].what, numbers[i].measured, numbers[i].said, e);
 	return rc;
+}
+
+int profile_check_use(const struct profile *p, const struct profile_use *u, struct err *e)
+{
+	int rc = profile_check_content(p, e);
+	return rc ? rc : profile_fits(p, u, e);
 }

@@ -107,7 +107,9 @@ struct profile_use {
 void profile_describe(const struct profile *p, char *buf, size_t size);
 /* ERR_INPUT when the content is not what its hash says. */
 int profile_check_content(const struct profile *p, struct err *e);
-/* That, and ERR_INPUT with the first thing that is not what was measured. */
+/* ERR_INPUT with the first thing that is not what was measured. */
+int profile_fits(const struct profile *p, const struct profile_use *u, struct err *e);
+/* Both. */
 int profile_check_use(const struct profile *p, const struct profile_use *u, struct err *e);
 
 /* --- what a step takes -------------------------------------------------------------------------------------------- */
