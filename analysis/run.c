@@ -127,14 +127,15 @@ static int load_hardware(struct parts *p, struct err *e)
 static int open_cost(struct parts *p, struct err *e)
 {
 	struct cost_setup setup;
-	bool both = p->has_model && p->has_device;
-	if (both) {
-		cost_setup_default(&setup, &p->model, &p->device);
-		setup.weights = p->weights;
-		setup.kv = p->kv;
-		setup.tensor_parallel = p->settings->tensor_parallel;
-	}
-	return cost_open(&p->cost, p->settings->cost ? p->settings->cost : "roofline", both ? &setup : NULL, e);
+	const struct run_settings *s = p->settings;
+	cost_setup_default(&setup, p->has_model ? &p->model : NULL, p->has_device ? &p->device : NULL);
+	setup.weights = p->weights;
+	setup.kv = p->kv;
+	setup.tensor_parallel = s->tensor_parallel;
+	setup.profile = s->profile;
+	setup.threads = s->threads;
+	setup.block_size = s->engine.block_size;
+	return cost_open(&p->cost, s->cost ? s->cost : "roofline", &setup, e);
 }
 
 /* How many KV blocks there are: as told, or what fits. */
