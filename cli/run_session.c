@@ -8,9 +8,11 @@
 #include "analysis/jout.h"
 #include "analysis/result_json.h"
 #include "analysis/store.h"
+#include "analysis/store_profile.h"
 #include "cli/progress.h"
 #include "core/err.h"
 #include "core/mem.h"
+#include "sim/cost_models.h"
 
 static double now_s(void)
 {
@@ -72,11 +74,36 @@ static int keep_arguments(struct session *s, struct err *e)
 	return rc;
 }
 
+/* Cost model profiled: the measured times come out of the database, with --no-db too. */
+static int load_profiles(struct session *s, struct err *e)
+{
+	struct store *own = NULL;
+	char which[64];
+	int rc = ERR_NONE;
+	s->profiles = mem_zalloc((size_t)s->arms.n, sizeof *s->profiles);
+	if (!s->profiles)
+		return err_no_memory(e, "profiles");
+	for (int32_t i = 0; rc == ERR_NONE && i < s->arms.n; i++) {
+		struct run_settings *a = &s->arms.at[i].s;
+		if (a->backend != BACKEND_SIM || !a->cost || !cost_profile_which(a->cost, which, sizeof which))
+			continue;
+		if (!s->store && !own)
+			rc = store_open(&own, s->opts->db, true, e);
+		if (rc == ERR_NONE)
+			rc = profile_for_run(own ? own : s->store, a, &s->profiles[i], e);
+		a->profile = &s->profiles[i];
+	}
+	store_close(own);
+	return rc;
+}
+
 static int prepare(struct session *s, bool several, struct err *e)
 {
 	int rc = arms_make(&s->arms, s->opts, several, e);
 	if (rc == ERR_NONE && !s->opts->no_db)
 		rc = store_open(&s->store, s->opts->db, false, e);
+	if (rc == ERR_NONE)
+		rc = load_profiles(s, e);
 	if (rc == ERR_NONE)
 		rc = session_load(s->opts, &s->arms, &s->loaded, e);
 	if (rc == ERR_NONE)
@@ -230,6 +257,9 @@ void session_free(struct session *s)
 	mem_free(s->results);
 	mem_free(s->settings);
 	mem_free(s->json);
+	for (int32_t i = 0; s->profiles && i < s->arms.n; i++)
+		profile_free(&s->profiles[i]);
+	mem_free(s->profiles);
 	store_close(s->store);
 	mem_free(s->arguments);
 	workload_free(&s->loaded.workload);

@@ -32,6 +32,7 @@ struct session {
 	struct loaded loaded;
 	char *arguments; /* the command line, as JSON */
 	struct store *store; /* NULL with --no-db */
+	struct profile *profiles; /* [arms.n] cost model profiled; all zero where an arm has none */
 	struct run_result *results; /* [n_results], per-request arrays dropped */
 	const struct run_settings **settings; /* [n_results] of which arm each is */
 	char **json; /* [n_results] with --json */
