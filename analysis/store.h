@@ -35,6 +35,10 @@ int store_step(struct store *s, const struct step_row *row, struct err *e);
 int store_end_run(struct store *s, const struct run_settings *settings, const struct workload *w,
 		  const struct run_result *r, struct err *e);
 
+/* A validation's row and figures, in one transaction; its two runs are there already. */
+struct validate_result;
+int store_validation(struct store *s, const struct validate_result *r, int64_t *id, struct err *e);
+
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* One line of `lockstep runs list`. Strings live as long as the list. */
@@ -67,6 +71,8 @@ struct store_recipe {
 	char *status, *label, *backend, *policy, *policy_params, *trace, *trace_hash, *program_version;
 	char *arguments; /* JSON array: the command line as typed. NULL: made by a version that did not store it */
 	int32_t arm; /* which of that command line's runs it is */
+	int32_t num_gpu_blocks; /* as used; 0 = without */
+	int64_t steps; /* executed; -1: it came to no end */
 	uint64_t workload_hash, decision_hash, memory_hash; /* 0 where there is none */
 };
 int store_recipe(struct store *s, int64_t run_id, struct store_recipe *out, struct err *e);

@@ -1,0 +1,182 @@
+/* store_validation.c: validations go into the database. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "analysis/jout.h"
+#include "analysis/store_internal.h"
+#include "analysis/validate.h"
+#include "core/mem.h"
+
+#define WHAT "storing the validation"
+
+/* Binds values one after the other. */
+struct binder {
+	sqlite3_stmt *q;
+	int at;
+	bool no_memory;
+};
+
+static void bind_text(struct binder *b, const char *v)
+{
+	if (sqlite3_bind_text(b->q, ++b->at, v && *v ? v : NULL, -1, SQLITE_TRANSIENT)) /* "" -> null */
+		b->no_memory = true;
+}
+
+static void bind_int(struct binder *b, int64_t v)
+{
+	sqlite3_bind_int64(b->q, ++b->at, v);
+}
+
+static void bind_real(struct binder *b, double v)
+{
+	sqlite3_bind_double(b->q, ++b->at, v); /* NAN -> null */
+}
+
+/* NULL where there is none. */
+static void bind_int_if(struct binder *b, bool there, int64_t v)
+{
+	if (there)
+		bind_int(b, v);
+	else
+		sqlite3_bind_null(b->q, ++b->at);
+}
+
+static void bind_now(struct binder *b)
+{
+	char text[32];
+	time_t t = time(NULL);
+	struct tm tm;
+	bool known = gmtime_r(&t, &tm) && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
+	bind_text(b, known ? text : NULL);
+}
+
+static void bind_parting(struct binder *b, const struct validate_result *r)
+{
+	const struct validate_parting *p = r->decisions.step >= 0 ? &r->decisions : &r->memory;
+	char text[2 * DECISION_LINE + 64];
+	snprintf(text, sizeof text, "step %lld: executed \"%s\", replayed \"%s\"", (long long)p->step, p->executed,
+		 p->replayed);
+	bind_text(b, p->step >= 0 ? text : r->replay_text);
+}
+
+static const char insert_validation[] =
+	"INSERT INTO validations (status, status_text, validated, program_version, label, policy, executed_run_id,"
+	" simulated_run_id, cost, load, capacity, offered_rate, executions, decisions_identical, memory_identical, "
+	"parted,"
+	" steps, step_mape, executor_spread, outside_steps, max_error, beyond, passed, machine, cpu_load, others, "
+	"steal,"
+	" executed_s, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+	"?, ?)";
+
+static void bind_what(struct binder *b, const struct validate_result *r)
+{
+	bind_text(b, run_status_name(r->status));
+	bind_text(b, r->status_text);
+	bind_now(b);
+	bind_text(b, LOCKSTEP_VERSION);
+	bind_text(b, r->label);
+	bind_text(b, r->settings.policy);
+	bind_int_if(b, r->executed.run_id > 0, r->executed.run_id);
+	bind_int_if(b, r->simulated.run_id > 0, r->simulated.run_id);
+	bind_text(b, r->cost);
+	bind_real(b, r->load > 0 ? r->load : NAN);
+	bind_real(b, r->load > 0 ? r->capacity : NAN);
+	bind_real(b, r->offered_rate);
+	bind_int(b, r->executions);
+}
+
+static void bind_found(struct binder *b, const struct validate_result *r)
+{
+	struct validate_machine m;
+	const struct validate_steps *all = &r->steps[VALIDATE_ALL];
+	validate_machine(&m);
+	bind_int_if(b, r->replayed, r->decisions_identical);
+	bind_int_if(b, r->replayed, r->memory_identical);
+	bind_parting(b, r);
+	bind_int(b, r->n_points);
+	bind_real(b, all->mape);
+	bind_real(b, all->spread);
+	bind_int(b, r->outside_steps);
+	bind_real(b, r->allowed);
+	bind_int_if(b, !isnan(r->allowed), r->beyond);
+	bind_int(b, validate_passed(r));
+	bind_text(b, m.cpu);
+	bind_real(b, r->contention.load);
+	bind_real(b, r->contention.others);
+	bind_real(b, r->contention.steal);
+	bind_real(b, r->executed_s);
+}
+
+static int add_validation(struct store *s, const struct validate_result *r, struct err *e)
+{
+	struct jout j;
+	struct binder b = {0};
+	char *json = NULL;
+	jout_open(&j, NULL);
+	validate_put_json(&j, r);
+	int rc = jout_close(&j, &json, e);
+	if (rc == ERR_NONE)
+		rc = store_prepare(s, &b.q, insert_validation, WHAT, e);
+	if (rc == ERR_NONE) {
+		bind_what(&b, r);
+		bind_found(&b, r);
+		bind_text(&b, json);
+		if (b.no_memory)
+			rc = err_no_memory(e, WHAT);
+		else if (sqlite3_step(b.q) != SQLITE_DONE)
+			rc = store_fail(s, e, WHAT);
+		sqlite3_finalize(b.q);
+	}
+	mem_free(json);
+	return rc;
+}
+
+static int add_errors(struct store *s, const struct validate_result *r, int64_t id, struct err *e)
+{
+	struct validate_row rows[VALIDATE_ROWS];
+	int32_t n = validate_rows(r, rows);
+	struct binder b = {0};
+	int rc = store_prepare(s, &b.q, "INSERT INTO validation_errors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", WHAT, e);
+	for (int32_t i = 0; rc == ERR_NONE && i < n; i++) {
+		b.at = 0;
+		bind_int(&b, id);
+		if (sqlite3_bind_text(b.q, ++b.at, rows[i].what, -1, SQLITE_STATIC) ||
+		    sqlite3_bind_text(b.q, ++b.at, rows[i].of, -1, SQLITE_STATIC) ||
+		    sqlite3_bind_text(b.q, ++b.at, rows[i].statistic, -1, SQLITE_STATIC)) {
+			rc = err_no_memory(e, WHAT);
+			break;
+		}
+		bind_real(&b, rows[i].measured);
+		bind_real(&b, rows[i].simulated);
+		bind_real(&b, rows[i].error);
+		bind_real(&b, rows[i].spread);
+		bind_int(&b, rows[i].n);
+		bind_int(&b, rows[i].uncertain);
+		if (sqlite3_step(b.q) != SQLITE_DONE)
+			rc = store_fail(s, e, WHAT);
+		sqlite3_reset(b.q);
+	}
+	sqlite3_finalize(b.q);
+	return rc;
+}
+
+int store_validation(struct store *s, const struct validate_result *r, int64_t *id, struct err *e)
+{
+	*id = 0;
+	int rc = store_exec(s, "BEGIN IMMEDIATE", WHAT, e);
+	if (rc)
+		return rc;
+	rc = add_validation(s, r, e);
+	int64_t added = sqlite3_last_insert_rowid(s->db);
+	if (rc == ERR_NONE)
+		rc = add_errors(s, r, added, e);
+	if (rc == ERR_NONE)
+		rc = store_exec(s, "COMMIT", WHAT, e);
+	if (rc)
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	else
+		*id = added;
+	return rc;
+}
