@@ -3,26 +3,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "kernels/cpu/matmul_isa.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/pool.h"
 
-/* A block of the weights, K_BLOCK lines of a panel as f32, stays in the first cache while every row of ROW_BLOCK goes by;
- * the rows' own sums stay in the second. */
-enum { K_BLOCK = 128, ROW_BLOCK = 256, MAX_PANEL = 64, TASKS_PER_THREAD = 8 };
+/* A block of the weights, half of the first cache, stays there while every row of ROW_BLOCK goes by; the rows' own sums
+ * stay in the second. */
+enum { MIN_BLOCK = 16 << 10, MAX_BLOCK = 32 << 10, ROW_BLOCK = 256, MAX_PANEL = 64 };
+enum { TASKS_PER_THREAD = 8, X_ROWS_PER_TASK = 16 };
+/* How far ahead a single tile fetches, and over how many tiles the fetching of the next block is spread. */
+enum { AHEAD_BYTES = 1024, AHEAD_TILES = 4 };
+/* Up to so many rows tiles widen the weights themselves, each anew; beyond, a block is widened once for all of them. */
+static const int32_t direct_rows[N_LINE_KINDS] = {
+	[LINE_F32] = INT32_MAX, [LINE_BF16] = 24, [LINE_I8] = 6, [LINE_I8_SUBNORMAL] = 48};
 
 const struct matmul_isa *const matmul_isas[N_CPU_ISAS] = CPU_ISA_TABLES(matmul_isa);
 
 struct matmul {
 	const struct matmul_isa *isa;
 	struct pool *pool;
+	bool subnormal; /* int8 weights are used as LINE_I8_SUBNORMAL */
+	int32_t block_bytes; /* of weights, MIN_BLOCK .. MAX_BLOCK */
 	struct scratch *scratch; /* [threads] */
+	/* For subnormals: what is to be taken off each row's sums, and x times its factor. */
+	double *offset;
+	float *scaled;
+	size_t max_offset, max_scaled;
 };
 
 struct scratch {
 	_Alignas(64) float acc[ROW_BLOCK * MAX_PANEL];
-	float w[K_BLOCK * MAX_PANEL];
+	float w[MAX_BLOCK / 4];
 };
 
 /* --- our own kernels --------------------------------------------------------------------------------------------- */
@@ -32,18 +46,13 @@ struct product {
 	const struct matrix *m;
 	float *y;
 	const float *x;
+	const double *offset; /* [rows] or NULL */
 	int32_t rows;
+	enum line_kind kind;
+	bool direct; /* tiles read the packed lines themselves, rather than a block widened beforehand */
 	int32_t row_blocks, block_rows; /* rows in blocks of block_rows */
 	int32_t groups, group_panels; /* panels in groups of group_panels */
 };
-
-/* Up to a tile's height of rows: the weights are read once, widened in registers. */
-static void few_rows(const struct product *p, struct scratch *s, int32_t panel)
-{
-	const struct matrix *m = p->m;
-	const char *w = m->w + (size_t)panel * m->panel_bytes;
-	p->mm->isa->tile[m->type][p->rows - 1](s->acc, p->x, m->n_in, w, m->n_in, true, w + 1024);
-}
 
 /* How many rows the next tile takes of those left: equal halves rather than a full tile and one lonely row. */
 static int32_t next_tile(int32_t left, int32_t tile)
@@ -53,25 +62,34 @@ static int32_t next_tile(int32_t left, int32_t tile)
 	return left < 2 * tile ? (left + 1) / 2 : tile;
 }
 
-static void many_rows(const struct product *p, struct scratch *s, int32_t panel, const float *x, int32_t rows)
+/* acc = x W of one panel, a block of lines at a time. */
+static void run_panel(const struct product *p, struct scratch *s, int32_t panel, const float *x, int32_t rows)
 {
 	const struct matmul_isa *isa = p->mm->isa;
 	const struct matrix *m = p->m;
 	int32_t line = matmul_line_bytes(m->panel, m->type);
+	int32_t k_block = rows <= isa->tile_rows ? m->n_in : p->mm->block_bytes / (p->direct ? line : 4 * m->panel);
+	int32_t tiles = (rows + isa->tile_rows - 1) / isa->tile_rows;
 	const char *w = m->w + (size_t)panel * m->panel_bytes;
-	for (int32_t k = 0; k < m->n_in; k += K_BLOCK) {
-		int32_t n_k = m->n_in - k < K_BLOCK ? m->n_in - k : K_BLOCK;
-		const char *at = w + (size_t)k * (size_t)line, *next = at + (size_t)n_k * (size_t)line;
+	for (int32_t k = 0; k < m->n_in; k += k_block) {
+		int32_t n_k = m->n_in - k < k_block ? m->n_in - k : k_block;
+		const char *at = w + (size_t)k * (size_t)line;
+		/* What comes next is fetched along the way: spread over the tiles, so that no tile waits for memory. */
+		size_t bytes = (size_t)n_k * (size_t)line;
+		const char *next = tiles == 1 ? at + AHEAD_BYTES : at + bytes;
+		int32_t spread = tiles < AHEAD_TILES ? tiles : AHEAD_TILES;
 		const void *block = at;
-		if (m->type != NUM_F32) {
-			isa->widen[m->type](s->w, at, n_k);
+		if (!p->direct) {
+			isa->widen[p->kind](s->w, at, n_k);
 			block = s->w;
 		}
-		for (int32_t r = 0, n; r < rows; r += n) {
+		for (int32_t r = 0, t = 0, n; r < rows; r += n, t++) {
 			n = next_tile(rows - r, isa->tile_rows);
-			const char *ahead = r == 0 ? next : block;
-			isa->tile[NUM_F32][n - 1](s->acc + r * m->panel, x + (size_t)r * (size_t)m->n_in + k, m->n_in,
-						  block, n_k, k == 0, ahead);
+			const char *ahead =
+				t < spread ? next + bytes / (size_t)spread * (size_t)t : (const char *)block;
+			isa->tile[p->direct ? p->kind : LINE_F32][n - 1](
+				s->acc + r * m->panel, x + (size_t)r * (size_t)m->n_in + k, m->n_in, block, n_k, k == 0,
+				ahead, t < spread ? line / spread : 0);
 		}
 	}
 }
@@ -86,13 +104,66 @@ static void run_task(void *ctx, int32_t task, int32_t thread)
 	int32_t end = (group + 1) * p->group_panels < m->n_panels ? (group + 1) * p->group_panels : m->n_panels;
 	for (int32_t panel = group * p->group_panels; panel < end; panel++) {
 		int32_t o = panel * m->panel, n = m->n_out - o < m->panel ? m->n_out - o : m->panel;
-		if (p->rows <= p->mm->isa->tile_rows)
-			few_rows(p, s, panel);
-		else
-			many_rows(p, s, panel, p->x + (size_t)first_row * (size_t)m->n_in, rows);
+		run_panel(p, s, panel, p->x + (size_t)first_row * (size_t)m->n_in, rows);
 		p->mm->isa->finish(p->y + (size_t)first_row * (size_t)m->n_out + o, m->n_out, s->acc, rows, n,
-				   m->scale ? m->scale + o : NULL, m->bias ? m->bias + o : NULL);
+				   p->offset ? p->offset + first_row : NULL, m->scale ? m->scale + o : NULL,
+				   m->bias ? m->bias + o : NULL);
 	}
+}
+
+/* --- x for int8 weights that are used as subnormals --------------------------------------------------------------- */
+
+struct x_job {
+	const float *x;
+	float *scaled; /* or NULL */
+	double *offset;
+	int32_t rows, n_in;
+};
+
+static void prepare_rows(void *ctx, int32_t task, int32_t thread)
+{
+	(void)thread;
+	const struct x_job *j = ctx;
+	int32_t first = task * X_ROWS_PER_TASK, left = j->rows - first;
+	for (int32_t r = first; r < first + (left < X_ROWS_PER_TASK ? left : X_ROWS_PER_TASK); r++) {
+		const float *x = j->x + (size_t)r * (size_t)j->n_in;
+		double sum[8] = {0};
+		for (int32_t k = 0; k < j->n_in; k++)
+			sum[k % 8] += x[k];
+		j->offset[r] =
+			128 * (((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7])));
+		if (!j->scaled)
+			continue;
+		float *to = j->scaled + (size_t)r * (size_t)j->n_in;
+		for (int32_t k = 0; k < j->n_in; k++)
+			to[k] = x[k] * MATMUL_SUBNORMAL_SCALE;
+	}
+}
+
+/* At least `n` elements; what they held is lost. */
+static bool grow(void *array, size_t *max, size_t n, size_t element)
+{
+	void **a = array;
+	if (n <= *max)
+		return true;
+	free(*a);
+	*a = aligned_alloc(64, (n * element + 63) / 64 * 64);
+	*max = *a ? n : 0;
+	return *a != NULL;
+}
+
+static int prepare_x(struct matmul *mm, struct product *p)
+{
+	size_t rows = (size_t)p->rows, n_in = (size_t)p->m->n_in;
+	if (!grow(&mm->offset, &mm->max_offset, rows, sizeof *mm->offset) ||
+	    (p->direct && !grow(&mm->scaled, &mm->max_scaled, rows * n_in, sizeof *mm->scaled)))
+		return -1;
+	struct x_job j = {p->x, p->direct ? mm->scaled : NULL, mm->offset, p->rows, p->m->n_in};
+	pool_run(mm->pool, prepare_rows, &j, (p->rows + X_ROWS_PER_TASK - 1) / X_ROWS_PER_TASK);
+	p->offset = mm->offset;
+	if (p->direct)
+		p->x = mm->scaled;
+	return 0;
 }
 
 static int32_t div_up(int32_t a, int32_t b)
@@ -100,9 +171,27 @@ static int32_t div_up(int32_t a, int32_t b)
 	return (a + b - 1) / b;
 }
 
-static void run_ours(const struct matmul *mm, float *y, const float *x, int32_t rows, const struct matrix *m)
+/* Someone may have told this thread to take subnormals for zero (what -ffast-math links in does). */
+static bool subnormals_count(void)
+{
+	volatile float tiny = 0x1p-140f;
+	return tiny * MATMUL_SUBNORMAL_SCALE > 0;
+}
+
+static enum line_kind line_kind(const struct matmul *mm, enum num type)
+{
+	if (type != NUM_I8)
+		return type == NUM_F32 ? LINE_F32 : LINE_BF16;
+	return mm->subnormal && subnormals_count() ? LINE_I8_SUBNORMAL : LINE_I8;
+}
+
+static int run_ours(struct matmul *mm, float *y, const float *x, int32_t rows, const struct matrix *m)
 {
 	struct product p = {.mm = mm, .m = m, .y = y, .x = x, .rows = rows};
+	p.kind = line_kind(mm, m->type);
+	p.direct = rows <= direct_rows[p.kind];
+	if (p.kind == LINE_I8_SUBNORMAL && prepare_x(mm, &p))
+		return -1;
 	p.row_blocks = div_up(rows, ROW_BLOCK);
 	p.block_rows = div_up(div_up(rows, p.row_blocks), mm->isa->tile_rows) * mm->isa->tile_rows;
 	if (p.block_rows > ROW_BLOCK)
@@ -113,6 +202,42 @@ static void run_ours(const struct matmul *mm, float *y, const float *x, int32_t 
 		p.group_panels = 1;
 	p.groups = div_up(m->n_panels, p.group_panels);
 	pool_run(mm->pool, run_task, &p, p.row_blocks * p.groups);
+	return 0;
+}
+
+/* Seconds one tile with one row takes, the best of several. */
+static double time_tile(const struct matmul *mm, enum line_kind kind, const float *x, const void *w, int32_t n_k)
+{
+	double best = 1;
+	for (int i = 0; i < 8; i++) {
+		struct timespec from, to;
+		clock_gettime(CLOCK_MONOTONIC, &from);
+		mm->isa->tile[kind][0](mm->scratch->acc, x, 0, w, n_k, true, w, 0);
+		clock_gettime(CLOCK_MONOTONIC, &to);
+		double s = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) * 1e-9;
+		best = s < best ? s : best;
+	}
+	return best;
+}
+
+/* Processors that multiply subnormals at full speed gain much, others lose a hundredfold: there is no close call. */
+static bool subnormals_are_fast(const struct matmul *mm)
+{
+	enum { LINES = 256 };
+	float x[LINES];
+	unsigned char *w = (unsigned char *)mm->scratch->w;
+	for (int i = 0; i < LINES; i++)
+		x[i] = MATMUL_SUBNORMAL_SCALE;
+	for (int i = 0; i < LINES * mm->isa->panel; i++)
+		w[i] = (unsigned char)i;
+	return subnormals_count() &&
+	       time_tile(mm, LINE_I8_SUBNORMAL, x, w, LINES) < 0.8 * time_tile(mm, LINE_I8, x, w, LINES);
+}
+
+static int32_t block_bytes(void)
+{
+	long l1 = sysconf(_SC_LEVEL1_DCACHE_SIZE); /* 0 or -1 where it is not known */
+	return l1 / 2 < MIN_BLOCK ? MIN_BLOCK : l1 / 2 > MAX_BLOCK ? MAX_BLOCK : (int32_t)(l1 / 2);
 }
 
 /* --- the interface ----------------------------------------------------------------------------------------------- */
@@ -131,6 +256,8 @@ int matmul_open(struct matmul **out, struct pool *pool, enum cpu_isa isa, bool l
 	mm->isa = matmul_isas[isa];
 	mm->pool = pool;
 	mm->scratch = scratch;
+	mm->block_bytes = block_bytes();
+	mm->subnormal = subnormals_are_fast(mm);
 	*out = mm;
 	return 0;
 }
@@ -140,6 +267,8 @@ void matmul_close(struct matmul *mm)
 	if (!mm)
 		return;
 	free(mm->scratch);
+	free(mm->offset);
+	free(mm->scaled);
 	free(mm);
 }
 
@@ -199,9 +328,7 @@ size_t matmul_bytes(const struct matrix *m)
 
 int matmul_run(struct matmul *mm, float *y, const float *x, int32_t rows, const struct matrix *m)
 {
-	if (rows > 0)
-		run_ours(mm, y, x, rows, m);
-	return 0;
+	return rows > 0 ? run_ours(mm, y, x, rows, m) : 0;
 }
 
 int matmul_tune(struct matmul *mm, const struct matrix *m, int32_t max_rows)

@@ -5,7 +5,15 @@
  *   f32   panel floats
  *   bf16  panel / 2 words of 32 bits: the two weights of a word belong to neighbouring vectors, the lower half to the
  *         even one. Widening is a shift for one and a mask for the other.
- *   int8  panel bytes */
+ *   int8  panel / 4 words: byte i of a word belongs to vector i. Held as w + 128.
+ *
+ * Bytes can be turned into floats in two ways, each with its own rounding:
+ *   LINE_I8            by conversion: the sums are those of x w.
+ *   LINE_I8_SUBNORMAL  not at all: a word with all but one byte masked off *is* a float, a subnormal one, of byte * 2^-149
+ *                      (or a power of 256 times that). With x times 2^100 beforehand the products are ordinary numbers
+ *                      again, and every step is exact but for the additions. The sums are those of x (w + 128): 128 times
+ *                      the sum of x is taken off at the end. Where the machine multiplies subnormals at full speed (AMD)
+ *                      this doubles the weights read per second; where it does not, it is useless. */
 #ifndef KERNELS_CPU_MATMUL_ISA_H
 #define KERNELS_CPU_MATMUL_ISA_H
 
@@ -17,20 +25,26 @@
 
 #define MATMUL_MAX_TILE 6
 
+enum line_kind { LINE_F32, LINE_BF16, LINE_I8, LINE_I8_SUBNORMAL, N_LINE_KINDS };
+
+/* x for lines of kind LINE_I8_SUBNORMAL is multiplied by this; |x| < 2^28 then stays finite. */
+#define MATMUL_SUBNORMAL_SCALE 0x1p100f
+
 /* acc[rows][panel] = (first ? 0 : acc) + x[rows][n_k] W, for one panel's lines w[n_k]; x has ldx floats a row. Each k also
- * prefetches a line at `ahead`, which moves on by a line of its type: pass w to prefetch nothing new. */
+ * prefetches a line at `ahead`, which then moves on by ahead_step bytes. */
 typedef void (*matmul_tile_fn)(float *acc, const float *x, int64_t ldx, const void *w, int32_t n_k, bool first,
-			       const char *ahead);
+			       const char *ahead, int32_t ahead_step);
 
 struct matmul_isa {
 	int32_t lanes, panel; /* panel = 4 lanes */
 	int32_t tile_rows; /* rows of the largest tile, <= MATMUL_MAX_TILE */
-	matmul_tile_fn tile[NUM_I8 + 1][MATMUL_MAX_TILE]; /* [type of the weights][rows - 1]; NULL for f16 */
-	/* to[n_k][panel] = the lines as f32, int8 without its scale. */
-	void (*widen[NUM_I8 + 1])(float *to, const void *w, int32_t n_k);
-	/* y[rows][n] = acc[rows][panel] * scale + bias, n <= panel outputs of a panel; scale (int8) and bias may be NULL. */
-	void (*finish)(float *y, int64_t ldy, const float *acc, int32_t rows, int32_t n, const float *scale,
-		       const float *bias);
+	matmul_tile_fn tile[N_LINE_KINDS][MATMUL_MAX_TILE]; /* [..][rows - 1] */
+	/* to[n_k][panel] = the lines as f32, int8 without its scale; subnormal: w + 128, for x as it is. NULL for f32. */
+	void (*widen[N_LINE_KINDS])(float *to, const void *w, int32_t n_k);
+	/* y[rows][n] = (acc[rows][panel] - offset[rows]) * scale + bias, n <= panel outputs of a panel; each of offset,
+	 * scale (int8) and bias may be NULL. */
+	void (*finish)(float *y, int64_t ldy, const float *acc, int32_t rows, int32_t n, const double *offset,
+		       const float *scale, const float *bias);
 };
 
 extern const struct matmul_isa matmul_isa_base, matmul_isa_avx2, matmul_isa_avx512;

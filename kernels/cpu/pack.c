@@ -101,11 +101,13 @@ static void write_bf16(char *w, block from, int32_t panel, int32_t n_k)
 
 static void write_i8(char *w, block from, int32_t panel, int32_t n_k, const float *scale)
 {
-	int8_t *to = (int8_t *)w;
+	uint8_t *to = (uint8_t *)w;
+	int32_t lanes = panel / 4;
 	for (int32_t o = 0; o < panel; o++) {
+		int32_t at = o % lanes * 4 + o / lanes;
 		for (int32_t k = 0; k < n_k; k++) {
 			float q = scale[o] > 0 ? rintf(from[o][k] / scale[o]) : 0;
-			to[k * panel + o] = (int8_t)(q > 127 ? 127 : q < -127 ? -127 : q);
+			to[k * panel + at] = (uint8_t)(128 + (q > 127 ? 127 : q < -127 ? -127 : q));
 		}
 	}
 }

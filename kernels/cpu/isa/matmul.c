@@ -13,76 +13,127 @@
 #define PANEL (4 * ISA_LANES)
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE void load_line(vf w[4], const char *p, enum num type)
+#define LINE_BYTES(kind) (PANEL * ((kind) == LINE_F32 ? 4 : (kind) == LINE_BF16 ? 2 : 1))
+
+/* Bytes of a word (held as w + 128) as w, the upper two as w * 2^24. The lower two are laid into the fraction of a float
+ * whose last bit is worth 1 (2^23) or whose ninth last is (2^15), and what that adds is taken off again: this needs other
+ * units of the processor than conversion does, so that both work side by side. */
+INLINE void split_bytes(vf w[4], vu v)
 {
-	if (type == NUM_BF16) {
+	w[0] = (vf)((v & 0xff) | 0x4b000000u) - (0x1p23f + 128);
+	w[1] = (vf)((v & 0xff00) | 0x47000000u) - (0x1p15f + 128);
+	v ^= 0x80808080u;
+	w[2] = __builtin_convertvector((vi)((v << 8) & 0xff000000u), vf);
+	w[3] = __builtin_convertvector((vi)(v & 0xff000000u), vf);
+}
+
+/* Four vectors of weights, each times unit(kind, i). */
+INLINE void load_line(vf w[4], const char *p, enum line_kind kind)
+{
+	vu u;
+	if (kind == LINE_F32) {
+		for (int i = 0; i < 4; i++)
+			w[i] = vf_load((const float *)(const void *)p + i * ISA_LANES);
+	} else if (kind == LINE_BF16) {
 		for (int i = 0; i < 2; i++) {
-			vu u;
 			memcpy(&u, p + i * (int)sizeof u, sizeof u);
 			w[2 * i] = (vf)(u << 16);
 			w[2 * i + 1] = (vf)(u & 0xffff0000u);
 		}
-	} else if (type == NUM_I8) {
-		for (int i = 0; i < 4; i++)
-			w[i] = vf_load_i8((const int8_t *)p + i * ISA_LANES);
+	} else if (kind == LINE_I8) {
+		memcpy(&u, p, sizeof u);
+		split_bytes(w, u);
 	} else {
-		for (int i = 0; i < 4; i++)
-			w[i] = vf_load((const float *)(const void *)p + i * ISA_LANES);
+		memcpy(&u, p, sizeof u);
+		w[0] = (vf)(u & 0xff);
+		w[1] = (vf)(u & 0xff00);
+		w[2] = (vf)(u & 0xff0000);
+		w[3] = (vf)(u >> 24);
 	}
 }
 
-INLINE void tile(int rows, enum num type, float *acc, const float *x, int64_t ldx, const char *w, int32_t n_k,
-		 bool first, const char *ahead)
+/* What load_line's vectors have to be divided by; for subnormals, x's factor included. Powers of two. */
+INLINE float unit(enum line_kind kind, int i)
 {
-	const ptrdiff_t line = PANEL * (type == NUM_F32 ? 4 : type == NUM_BF16 ? 2 : 1);
+	if (kind == LINE_I8)
+		return i < 2 ? 1 : 0x1p24f;
+	if (kind == LINE_I8_SUBNORMAL)
+		return i == 1 ? 0x1p-41f : i == 2 ? 0x1p-33f : 0x1p-49f;
+	return 1;
+}
+
+INLINE void tile(int rows, enum line_kind kind, float *acc, const float *x, int64_t ldx, const char *w, int32_t n_k,
+		 bool first, const char *ahead, int32_t ahead_step)
+{
 	vf a[TILE][4];
 	for (int r = 0; r < rows; r++)
 		for (int i = 0; i < 4; i++)
-			a[r][i] = first ? (vf){0} : vf_load(acc + r * PANEL + i * ISA_LANES);
+			a[r][i] = first ? (vf){0} : vf_load(acc + r * PANEL + i * ISA_LANES) * unit(kind, i);
 	for (int32_t k = 0; k < n_k; k++) {
 		vf v[4];
-		load_line(v, w, type);
-		for (ptrdiff_t at = 0; at < line; at += 64)
+		load_line(v, w, kind);
+		for (int at = 0; at < LINE_BYTES(kind); at += 64)
 			__builtin_prefetch(ahead + at);
 		for (int r = 0; r < rows; r++)
 			for (int i = 0; i < 4; i++)
 				a[r][i] += x[r * ldx + k] * v[i];
-		w += line;
-		ahead += line;
+		w += LINE_BYTES(kind);
+		ahead += ahead_step;
 	}
 	for (int r = 0; r < rows; r++)
 		for (int i = 0; i < 4; i++)
-			vf_store(acc + r * PANEL + i * ISA_LANES, a[r][i]);
+			vf_store(acc + r * PANEL + i * ISA_LANES, a[r][i] * (1 / unit(kind, i)));
 }
 
-INLINE void widen(enum num type, float *to, const char *w, int32_t n_k)
+static void widen_bf16(float *to, const void *w, int32_t n_k)
 {
-	const ptrdiff_t line = PANEL * (type == NUM_BF16 ? 2 : 1);
 	for (int32_t k = 0; k < n_k; k++) {
 		vf v[4];
-		load_line(v, w + k * line, type);
+		load_line(v, (const char *)w + k * LINE_BYTES(LINE_BF16), LINE_BF16);
 		for (int i = 0; i < 4; i++)
 			vf_store(to + k * PANEL + i * ISA_LANES, v[i]);
 	}
 }
 
-static void finish(float *y, int64_t ldy, const float *acc, int32_t rows, int32_t n, const float *scale,
-		   const float *bias)
+INLINE void widen_bytes(float *to, const char *w, int32_t n_k, float add)
+{
+	for (int32_t k = 0; k < n_k; k++) {
+		vf v[4];
+		load_line(v, w + k * LINE_BYTES(LINE_I8), LINE_I8);
+		for (int i = 0; i < 4; i++)
+			vf_store(to + k * PANEL + i * ISA_LANES, v[i] * (1 / unit(LINE_I8, i)) + add);
+	}
+}
+
+static void widen_i8(float *to, const void *w, int32_t n_k)
+{
+	widen_bytes(to, w, n_k, 0);
+}
+
+static void widen_i8_subnormal(float *to, const void *w, int32_t n_k)
+{
+	widen_bytes(to, w, n_k, 128);
+}
+
+static void finish(float *y, int64_t ldy, const float *acc, int32_t rows, int32_t n, const double *offset,
+		   const float *scale, const float *bias)
 {
 	for (int32_t r = 0; r < rows; r++)
 		for (int32_t i = 0; i < n; i++) {
 			float v = acc[r * PANEL + i];
+			if (offset)
+				v = (float)(v - offset[r]);
 			if (scale)
 				v *= scale[i];
 			y[r * ldy + i] = bias ? v + bias[i] : v;
 		}
 }
 
-#define TILE_FN(rows, type)                                                                                            \
-	static void tile_##rows##_##type(float *acc, const float *x, int64_t ldx, const void *w, int32_t n_k,          \
-					 bool first, const char *ahead)                                                \
+#define TILE_FN(rows, kind)                                                                                            \
+	static void tile_##rows##_##kind(float *acc, const float *x, int64_t ldx, const void *w, int32_t n_k,          \
+					 bool first, const char *ahead, int32_t ahead_step)                            \
 	{                                                                                                              \
-		tile(rows, type, acc, x, ldx, w, n_k, first, ahead);                                                   \
+		tile(rows, kind, acc, x, ldx, w, n_k, first, ahead, ahead_step);                                       \
 	}
 #define TILE_FNS_3(type)                                                                                               \
 	TILE_FN(1, type)                                                                                               \
@@ -106,26 +157,17 @@ static void finish(float *y, int64_t ldy, const float *acc, int32_t rows, int32_
 	}
 #endif
 
-TILE_FNS(NUM_F32)
-TILE_FNS(NUM_BF16)
-TILE_FNS(NUM_I8)
-
-static void widen_bf16(float *to, const void *w, int32_t n_k)
-{
-	widen(NUM_BF16, to, w, n_k);
-}
-
-static void widen_i8(float *to, const void *w, int32_t n_k)
-{
-	widen(NUM_I8, to, w, n_k);
-}
+TILE_FNS(LINE_F32)
+TILE_FNS(LINE_BF16)
+TILE_FNS(LINE_I8)
+TILE_FNS(LINE_I8_SUBNORMAL)
 
 extern const struct matmul_isa ISA_NAME(matmul_isa);
 const struct matmul_isa ISA_NAME(matmul_isa) = {
 	.lanes = ISA_LANES,
 	.panel = PANEL,
 	.tile_rows = TILE,
-	.tile = {[NUM_F32] = TILES(NUM_F32), [NUM_BF16] = TILES(NUM_BF16), [NUM_I8] = TILES(NUM_I8)},
-	.widen = {[NUM_BF16] = widen_bf16, [NUM_I8] = widen_i8},
+	.tile = {TILES(LINE_F32), TILES(LINE_BF16), TILES(LINE_I8), TILES(LINE_I8_SUBNORMAL)},
+	.widen = {NULL, widen_bf16, widen_i8, widen_i8_subnormal},
 	.finish = finish,
 };
