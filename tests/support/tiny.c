@@ -54,6 +54,8 @@ void tiny_open(struct tiny *t, const char *keys, int32_t threads)
 
 void tiny_close(struct tiny *t)
 {
+	for (int i = 0; i < 4; i++)
+		runner_free(t->alone[i]);
 	t->kernels->ops->close(t->kernels);
 	model_free(&t->model);
 }
@@ -112,19 +114,19 @@ int32_t by_hand_step(struct by_hand *h, const int32_t *tokens, int32_t n)
 	return rc ? -1 : out.tokens[0];
 }
 
-void tiny_alone(const struct tiny *t, const int32_t *prompt, int32_t n, int32_t outputs, int32_t *out)
+void tiny_alone(struct tiny *t, enum num kv_type, const int32_t *prompt, int32_t n, int32_t outputs, int32_t *out)
 {
+	int32_t pages[TINY_LONGEST / 16];
 	struct err e = {0};
-	struct by_hand h = {.block_size = 16, .n_pages = (n + outputs) / 16 + 1, .err = &e};
-	h.pages = calloc((size_t)h.n_pages, sizeof *h.pages);
-	must(h.pages != NULL, "pages", "no memory");
+	struct by_hand h = {.block_size = 16, .n_pages = TINY_LONGEST / 16, .pages = pages, .err = &e};
 	for (int32_t i = 0; i < h.n_pages; i++)
-		h.pages[i] = i;
-	h.runner = tiny_runner(t, (struct runner_setup){.n_pages = h.n_pages, .block_size = 16});
+		pages[i] = i;
+	if (!t->alone[kv_type])
+		t->alone[kv_type] = tiny_runner(
+			t, (struct runner_setup){.n_pages = h.n_pages, .block_size = 16, .kv_type = kv_type});
+	h.runner = t->alone[kv_type];
 	for (int32_t i = 0; i < outputs; i++) {
 		out[i] = i ? by_hand_step(&h, &out[i - 1], 1) : by_hand_step(&h, prompt, n);
 		must(out[i] >= 0, "a step", e.text);
 	}
-	runner_free(h.runner);
-	free(h.pages);
 }

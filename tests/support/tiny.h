@@ -16,6 +16,7 @@ struct tiny {
 	struct model model; /* 2 layers, hidden 64, 4 heads of 16, 2 KV heads */
 	struct kernel_set *kernels;
 	const char *weights; /* "random:7" */
+	struct runner *alone[4]; /* by type of KV pages: made when first asked for (tiny_alone) */
 };
 
 /* `keys`: further keys of its config.json ("\"sliding_window\": 7"), or NULL. threads = 0: the reference kernels; else the
@@ -37,7 +38,8 @@ struct by_hand {
 /* Computes n more tokens in one step; the token sampled after them, or -1 with h->err. */
 int32_t by_hand_step(struct by_hand *h, const int32_t *tokens, int32_t n);
 
-/* What a request says when it is served alone: out[outputs]. */
-void tiny_alone(const struct tiny *t, const int32_t *prompt, int32_t n, int32_t outputs, int32_t *out);
+/* What a request says when it is served alone: out[outputs]. prompt + outputs are at most TINY_LONGEST tokens. */
+enum { TINY_LONGEST = 4096 };
+void tiny_alone(struct tiny *t, enum num kv_type, const int32_t *prompt, int32_t n, int32_t outputs, int32_t *out);
 
 #endif

@@ -323,7 +323,7 @@ static void padding_and_held_rows_change_nothing(void)
 	tiny_open(&t, NULL, 2);
 	draw_prompt(prompt);
 	plain_logits(&t, prompt, PROMPT, expected);
-	tiny_alone(&t, prompt, PROMPT, 1, &alone);
+	tiny_alone(&t, NUM_F32, prompt, PROMPT, 1, &alone);
 	struct runner *r = tiny_runner(&t, (struct runner_setup){.n_pages = 16, .block_size = 8});
 	for (int32_t pad = 0; pad < 30; pad += 13) {
 		CHECK_INT(step_padded(r, prompt, pad, 0, &e), alone);
@@ -444,7 +444,7 @@ static void sampling_is_seeded_by_request_and_output(void)
 	struct err e = {0};
 	tiny_open(&t, NULL, 1);
 	draw_prompt(prompt);
-	tiny_alone(&t, prompt, PROMPT, 8, greedy);
+	tiny_alone(&t, NUM_F32, prompt, PROMPT, 8, greedy);
 	struct runner_setup s = {.n_pages = PAGES, .block_size = 8, .sampling = {2.0, 0, 1, 5}};
 	for (int way = 0; way < 2; way++) {
 		struct runner *r = tiny_runner(&t, s);

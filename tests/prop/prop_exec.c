@@ -1,0 +1,421 @@
+/* prop_exec.c: what requests say does not depend on how they are served. Random workloads and settings under every policy
+ * run on real kernels (a tiny random model, each KV read verified), with random block sizes, threads, kinds of KV pages,
+ * with and without prefix caching, asynchronous scheduling, a KV cache; each request's tokens must be those it has when
+ * it is served alone, and as many as are due. Times come from a made-up clock, so that a failing case fails again.
+ *
+ * usage: prop_exec [--seconds N] [--cases N] [--seed N] [--one SEED POLICY]
+ * LOCKSTEP_PROP_SECONDS and LOCKSTEP_PROP_SEED do the same. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+#include "core/source.h"
+#include "exec/backend.h"
+#include "exec/prompts.h"
+#include "policies/registry.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/random_case.h"
+#include "tests/support/tiny.h"
+
+/* --- the executor on a made-up clock --------------------------------------------------------------------------------- */
+
+struct timed {
+	struct backend exec, clock;
+	struct fake_backend fake;
+};
+
+static int timed_init(void *self, const struct engine *engine, struct err *e)
+{
+	struct timed *t = self;
+	return t->exec.ops->init(t->exec.self, engine, e);
+}
+
+static int64_t timed_now(void *self)
+{
+	struct timed *t = self;
+	return t->clock.ops->now(t->clock.self);
+}
+
+static int timed_wait_until(void *self, int64_t t_ns, struct err *e)
+{
+	struct timed *t = self;
+	return t->clock.ops->wait_until(t->clock.self, t_ns, e);
+}
+
+static int timed_submit(void *self, const struct batch *b, struct err *e)
+{
+	struct timed *t = self;
+	int rc = t->exec.ops->submit(t->exec.self, b, e);
+	return rc ? rc : t->clock.ops->submit(t->clock.self, b, e);
+}
+
+static int timed_wait(void *self, struct step_result *out, struct err *e)
+{
+	struct timed *t = self;
+	struct step_result real;
+	int rc = t->exec.ops->wait(t->exec.self, &real, e);
+	if (!rc)
+		rc = t->clock.ops->wait(t->clock.self, out, e);
+	if (!rc && out->steps != 1)
+		rc = err_set(e, ERR_INVARIANT, "a walked step was to be taken %lld times", (long long)out->steps);
+	if (!rc &&
+	    (real.end_ns[0] <= real.start_ns || real.host_ns < 0 || real.host_ns > real.end_ns[0] - real.start_ns))
+		rc = err_set(e, ERR_INVARIANT, "a step takes from %lld to %lld ns, %lld of them the host's",
+			     (long long)real.start_ns, (long long)real.end_ns[0], (long long)real.host_ns);
+	out->eos = real.eos;
+	out->n_eos = real.n_eos;
+	return rc;
+}
+
+static const struct backend_ops timed_ops = {.name = "timed",
+					     .init = timed_init,
+					     .now = timed_now,
+					     .wait_until = timed_wait_until,
+					     .submit = timed_submit,
+					     .wait = timed_wait};
+
+/* --- one case ------------------------------------------------------------------------------------------------------ */
+
+/* What the seed says beyond tests/support/random_case.h. */
+struct extra {
+	int32_t threads, model;
+	enum num kv_type;
+	bool eos;
+};
+
+static const int32_t eos_tokens[] = {3, 50, 71};
+static const char *const models[] = {NULL, "\"architectures\": [\"MistralForCausalLM\"], \"sliding_window\": 11"};
+enum { N_MODELS = 2, N_EOS = 3 };
+
+struct machine {
+	struct tiny tiny;
+	struct workload w;
+	struct request *requests;
+	struct source *source;
+	struct policy policy;
+	struct runner *runner;
+	struct sequences *sequences;
+	struct timed timed;
+	struct backend backend;
+	struct engine *engine;
+	char why[400];
+};
+
+#define WRONG(m, ...)                                                                                                  \
+	do {                                                                                                           \
+		if (!(m)->why[0])                                                                                      \
+			snprintf((m)->why, sizeof(m)->why, __VA_ARGS__);                                               \
+	} while (0)
+
+static struct extra draw_extra(uint64_t seed)
+{
+	static const enum num kinds[] = {NUM_F32, NUM_F32, NUM_BF16, NUM_I8};
+	struct rng r;
+	rng_init(&r, seed, 4242);
+	struct extra x = {.threads = 1 + (int32_t)rng_below(&r, 3), .model = (int32_t)rng_below(&r, 4) == 0};
+	x.kv_type = kinds[rng_below(&r, 4)];
+	x.eos = rng_below(&r, 4) == 0;
+	return x;
+}
+
+/* Block sizes of 1, 8, 16 and 32 for as much memory as was drawn. */
+static struct engine_config draw_config(const struct random_case *c)
+{
+	static const int32_t sizes[] = {1, 8, 16, 32};
+	struct engine_config cfg = c->cfg;
+	struct rng r;
+	rng_init(&r, c->seed, 4243);
+	if (rng_below(&r, 2)) {
+		int64_t tokens = (int64_t)cfg.num_blocks * cfg.block_size;
+		cfg.block_size = sizes[rng_below(&r, 4)];
+		cfg.num_blocks = (int32_t)((tokens + cfg.block_size - 1) / cfg.block_size);
+	}
+	cfg.exact_walk = cfg.check = true;
+	return cfg;
+}
+
+static bool open_scheduler(struct machine *m, const struct random_case *c, struct err *e)
+{
+	struct engine_config cfg = draw_config(c);
+	if (!random_case_workload(c, &m->w))
+		return false;
+	m->requests = calloc((size_t)m->w.n + 1, sizeof *m->requests);
+	int rc = engine_config_resolve(&cfg, e);
+	struct policy_setup setup = {.max_num_seqs = cfg.max_num_seqs,
+				     .max_num_batched_tokens = cfg.max_num_batched_tokens,
+				     .max_model_len = cfg.max_model_len,
+				     .block_size = cfg.block_size,
+				     .num_blocks = cfg.num_blocks,
+				     .kv_off = cfg.kv_off,
+				     .prefix_caching = cfg.prefix_caching,
+				     .async_scheduling = cfg.async_scheduling,
+				     .queue_order = cfg.queue_order};
+	if (!rc)
+		rc = policy_open(&m->policy, c->policy, c->values, &setup, e);
+	if (!rc)
+		rc = source_create(&m->source, &m->w, cfg.max_concurrency, e);
+	if (!rc)
+		rc = engine_create(&m->engine, &cfg, &m->w, m->requests, m->source, &m->policy, NULL, e);
+	return rc == ERR_NONE;
+}
+
+static bool open_executor(struct machine *m, const struct random_case *c, struct err *e)
+{
+	const struct engine_config *cfg = engine_config(m->engine);
+	struct extra x = draw_extra(c->seed);
+	tiny_open(&m->tiny, models[x.model], x.threads);
+	m->runner = tiny_runner(&m->tiny, (struct runner_setup){.kv_type = x.kv_type,
+								.n_pages = cfg->kv_off ? 0 : cfg->num_blocks,
+								.block_size = cfg->block_size,
+								.kv_off = cfg->kv_off,
+								.check = true});
+	struct exec_setup s = {.runner = m->runner, .check = true};
+	if (x.eos) {
+		s.eos = eos_tokens;
+		s.n_eos = N_EOS;
+	}
+	if (sequences_create(&m->sequences, &m->w, TINY_VOCAB, c->seed, cfg->prefix_caching, e))
+		return false;
+	s.sequences = m->sequences;
+	fake_backend_init(&m->timed.fake, &m->timed.clock);
+	m->timed.fake.a = c->cost_a;
+	m->timed.fake.b = c->cost_b;
+	m->timed.fake.c = c->cost_c;
+	m->timed.fake.d = c->cost_d;
+	m->backend = (struct backend){&timed_ops, &m->timed};
+	return !exec_backend_create(&m->timed.exec, &s, e);
+}
+
+static void close_all(struct machine *m)
+{
+	exec_backend_free(&m->timed.exec);
+	sequences_free(m->sequences);
+	runner_free(m->runner);
+	if (m->tiny.kernels)
+		tiny_close(&m->tiny);
+	engine_free(m->engine);
+	source_free(m->source);
+	policy_close(&m->policy);
+	workload_free(&m->w);
+	free(m->requests);
+}
+
+/* --- what is due --------------------------------------------------------------------------------------------------- */
+
+/* Tokens a request has when nothing but the trace, max_tokens and the model's length limit it. */
+static int32_t due(const struct machine *m, int32_t i)
+{
+	const struct spec *p = &m->w.specs[i];
+	int32_t n = p->output_tokens, room = engine_config(m->engine)->max_model_len - p->prompt_tokens;
+	n = n < p->max_tokens ? n : p->max_tokens;
+	return n < room ? n : room;
+}
+
+static int32_t until_eos(const int32_t *tokens, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		for (int k = 0; k < N_EOS; k++)
+			if (tokens[i] == eos_tokens[k])
+				return i + 1;
+	return n;
+}
+
+static void judge_request(struct machine *m, const struct random_case *c, struct tiny *alone, int32_t i)
+{
+	struct extra x = draw_extra(c->seed);
+	const struct spec *p = &m->w.specs[i];
+	const struct request *r = &m->requests[i];
+	int32_t prompt[512], expected[512], n, want = r->state == REQUEST_FINISHED ? due(m, i) : 0;
+	const int32_t *got = sequences_outputs(m->sequences, i, &n);
+	if (p->prompt_tokens > 512 || want > 512) {
+		WRONG(m, "request %d is longer than this test takes", i);
+		return;
+	}
+	prompt_fill(&m->w, i, c->seed, TINY_VOCAB, prompt);
+	if (p->output_id) {
+		for (int32_t k = 0; k < want; k++)
+			expected[k] = prompt_token(&m->w, c->seed, p->output_id, k, TINY_VOCAB);
+	} else {
+		tiny_alone(alone, x.kv_type, prompt, p->prompt_tokens, want, expected);
+		if (x.eos)
+			want = until_eos(expected, want);
+	}
+	if (r->outputs != want || n < want)
+		WRONG(m, "request %d has %d outputs and %d tokens, %d are due", i, r->outputs, n, want);
+	for (int32_t k = 0; k < want && k < n; k++)
+		if (got[k] != expected[k])
+			WRONG(m, "request %d says %d as token %d of %d; alone it says %d", i, got[k], k, want,
+			      expected[k]);
+}
+
+/* What was seen, so that a run says what it was a test of. */
+struct seen {
+	int64_t tokens, preempted, recomputed, hit, padded, wasted, kv_off, eos;
+};
+
+static void count(const struct machine *m, struct seen *seen)
+{
+	struct engine_stats t;
+	engine_stats(m->engine, &t);
+	seen->tokens += t.output_tokens;
+	seen->preempted += t.preemptions;
+	seen->recomputed += t.recomputed_tokens;
+	seen->hit += t.prefix_hit_tokens;
+	seen->padded += t.pad_tokens;
+	seen->wasted += t.wasted_tokens;
+	seen->kv_off += engine_config(m->engine)->kv_off;
+	for (int32_t i = 0; i < m->w.n; i++)
+		seen->eos += m->requests[i].state == REQUEST_FINISHED && m->requests[i].outputs < due(m, i);
+}
+
+/* "" or what is wrong. */
+static bool holds(const struct random_case *c, struct tiny alone[N_MODELS], struct seen *seen, char *why)
+{
+	struct machine m = {0};
+	struct err e = {0};
+	why[0] = '\0';
+	if (!open_scheduler(&m, c, &e) || !open_executor(&m, c, &e) || engine_run(m.engine, &m.backend, NULL, &e))
+		WRONG(&m, "%.390s", e.text);
+	for (int32_t i = 0; i < m.w.n && !m.why[0]; i++)
+		judge_request(&m, c, &alone[draw_extra(c->seed).model], i);
+	if (!m.why[0])
+		count(&m, seen);
+	memcpy(why, m.why, sizeof m.why);
+	close_all(&m);
+	return !why[0];
+}
+
+static bool accepted(const struct random_case *c)
+{
+	struct machine m = {0};
+	struct err e = {0};
+	bool ok = open_scheduler(&m, c, &e);
+	close_all(&m);
+	return ok;
+}
+
+/* Leaves out requests as long as something is still wrong. */
+static void shrink(struct random_case *c, struct tiny alone[N_MODELS], struct seen *seen)
+{
+	char why[400];
+	for (bool any = true; any;) {
+		any = false;
+		for (int32_t i = c->n - 1; i >= 0 && c->n > 1; i--) {
+			struct random_case tried;
+			random_case_copy(&tried, c);
+			random_case_drop(&tried, i);
+			bool worse = !holds(&tried, alone, seen, why);
+			any |= worse;
+			if (worse) {
+				random_case_free(c);
+				*c = tried;
+			} else {
+				random_case_free(&tried);
+			}
+		}
+	}
+}
+
+static bool judge(const struct random_case *c, struct tiny alone[N_MODELS], struct seen *seen)
+{
+	char why[400];
+	if (holds(c, alone, seen, why))
+		return true;
+	struct random_case small;
+	struct extra x = draw_extra(c->seed);
+	random_case_copy(&small, c);
+	shrink(&small, alone, seen);
+	holds(&small, alone, seen, why);
+	struct engine_config cfg = draw_config(&small);
+	printf("FAILED: seed %llu, policy %s: %s\n", (unsigned long long)c->seed, c->policy->name, why);
+	printf("# %d threads, model %d, KV pages of %s, %d blocks of %d, eos %d\n", x.threads, x.model,
+	       num_names[x.kv_type], cfg.num_blocks, cfg.block_size, x.eos);
+	random_case_print(&small, stdout);
+	random_case_free(&small);
+	return false;
+}
+
+/* --- many of them -------------------------------------------------------------------------------------------------- */
+
+static double seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+struct options {
+	double seconds;
+	long long cases, seed;
+	const char *one;
+};
+
+static bool parse(struct options *o, int argc, char **argv)
+{
+	const char *s = getenv("LOCKSTEP_PROP_SECONDS"), *seed = getenv("LOCKSTEP_PROP_SEED");
+	*o = (struct options){.seconds = s ? atof(s) : 12, .cases = 100000, .seed = seed ? atoll(seed) : 1};
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
+			o->seconds = atof(argv[++i]);
+		else if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc)
+			o->cases = atoll(argv[++i]);
+		else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+			o->seed = atoll(argv[++i]);
+		else if (strcmp(argv[i], "--one") == 0 && i + 2 < argc) {
+			o->seed = atoll(argv[i + 1]);
+			o->one = argv[i + 2];
+			i += 2;
+		} else
+			return false;
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	struct tiny alone[N_MODELS];
+	int64_t passed = 0, failed = 0, refused = 0;
+	struct seen seen = {0};
+	if (!parse(&o, argc, argv)) {
+		fprintf(stderr, "usage: prop_exec [--seconds N] [--cases N] [--seed N] [--one SEED POLICY]\n");
+		return 2;
+	}
+	for (int i = 0; i < N_MODELS; i++)
+		tiny_open(&alone[i], models[i], 1);
+	double until = seconds() + o.seconds;
+	for (int64_t k = 0; k < o.cases && failed < 3 && (seconds() < until || o.one); k++) {
+		const struct policy_desc *d = o.one ? policy_find(o.one) : policy_at((int32_t)(k % policy_count()));
+		struct random_case c;
+		if (!d)
+			return 2;
+		random_case_make(&c, (uint64_t)(o.seed + k), d, 10);
+		for (int32_t attempt = 1; attempt < 20 && !accepted(&c); attempt++)
+			random_case_settings(&c, attempt);
+		if (!accepted(&c))
+			refused++;
+		else if (judge(&c, alone, &seen))
+			passed++;
+		else
+			failed++;
+		random_case_free(&c);
+		if (o.one)
+			break;
+	}
+	for (int i = 0; i < N_MODELS; i++)
+		tiny_close(&alone[i]);
+	printf("%lld tokens, %lld preemptions (%lld tokens computed again), %lld tokens from the prefix cache, %lld of "
+	       "padding, "
+	       "%lld wasted, %lld runs without a KV cache, %lld requests ended by a token, %lld settings refused\n",
+	       (long long)seen.tokens, (long long)seen.preempted, (long long)seen.recomputed, (long long)seen.hit,
+	       (long long)seen.padded, (long long)seen.wasted, (long long)seen.kv_off, (long long)seen.eos,
+	       (long long)refused);
+	if (refused * 10 > passed + failed) {
+		printf("FAILED: more than one case in ten was refused\n");
+		failed++;
+	}
+	printf("prop_exec: %lld passed, %lld failed, 0 skipped\n", (long long)passed, (long long)failed);
+	return failed != 0;
+}
