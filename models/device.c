@@ -21,9 +21,13 @@ static const struct field {
 	{"gemm_efficiency", offsetof(struct device, gemm_efficiency), 1e-3, 1, 1, 0.75},
 	{"attention_efficiency", offsetof(struct device, attention_efficiency), 1e-3, 1, 1, 0.5},
 	{"memory_efficiency", offsetof(struct device, memory_efficiency), 1e-3, 1, 1, 0.8},
+	{"kv_efficiency", offsetof(struct device, kv_efficiency), 0, 1, 1, 0},
+	{"mixed_efficiency", offsetof(struct device, mixed_efficiency), 1e-3, 1, 1, 1},
+	{"unhidden", offsetof(struct device, unhidden), 0, 1, 1, 0},
 	{"step_us", offsetof(struct device, step_ns), 0, 1e9, 1e3, 300},
 	{"request_us", offsetof(struct device, request_ns), 0, 1e6, 1e3, 3},
 	{"launch_us", offsetof(struct device, launch_ns), 0, 1e6, 1e3, 5},
+	{"prompt_us", offsetof(struct device, prompt_ns), 0, 1e9, 1e3, 0},
 	{"kernel_us", offsetof(struct device, kernel_ns), 0, 1e6, 1e3, 1},
 };
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };

@@ -33,9 +33,14 @@ struct device {
 	double gemm_efficiency; /* of peak FLOP/s, matrix products */
 	double attention_efficiency; /* of peak FLOP/s, prefill attention */
 	double memory_efficiency; /* of peak bandwidth */
+	double kv_efficiency; /* of peak bandwidth, attention over the KV cache; 0 = as memory_efficiency */
+	double mixed_efficiency; /* of what decode attention reaches alone, in a step that has prompts too */
+	double unhidden; /* share of the shorter of an operator's compute and memory time that the longer does not hide:
+	                  * 0 = perfect overlap, the plain roofline; 1 = one after the other */
 
 	double step_ns; /* host, per step: scheduling, input preparation, sampling */
 	double request_ns; /* host, per request in the step */
+	double prompt_ns; /* device idle in each step with a piece of a prompt: such steps run outside full graphs */
 	double launch_ns; /* host, per kernel, where kernels are launched one by one (eager mode) */
 	double kernel_ns; /* device, per kernel: start and drain */
 };

@@ -33,13 +33,15 @@ struct roofline {
 	double vector, attention,
 		linear[3]; /* FLOP/ns: element-wise; attention; products with attention, mlp, expert weights */
 	double rest; /* products with the rest: router, LM head */
-	double bandwidth; /* bytes/ns */
+	double bandwidth, kv_bandwidth; /* bytes/ns: weights and activations; attention over the cache */
+	double mixed; /* decode attention in a step with prompts takes so many times as long */
+	double unhidden; /* of the shorter of compute and memory time, the share that the longer does not hide */
 	struct decode_rate decode;
 	double n_full, n_window; /* layers by what their attention sees */
 	double attention_kernels_ns; /* of all layers' decode attention */
 	int32_t token_kernels, row_kernels, attention_kernels;
 	double kernel_ns, launch_ns; /* launch_ns = 0: graphs */
-	int64_t step_ns, request_ns;
+	int64_t step_ns, request_ns, prompt_ns;
 	double *tokens_ns; /* [TOKENS_KEPT] 0 = not yet */
 	double *rows_ns; /* [ROWS_KEPT] */
 	struct decode_row *decode_rows; /* [ROWS_KEPT] */
@@ -48,6 +50,13 @@ struct roofline {
 static double op_ns(const struct roofline *r, const struct op_work *w, double rate)
 {
 	double compute = w->flops / rate, memory = w->bytes / r->bandwidth;
+	double longer = compute > memory ? compute : memory, shorter = compute > memory ? memory : compute;
+	return longer + r->unhidden * shorter + w->kernels * r->kernel_ns;
+}
+
+static double attention_ns(const struct roofline *r, const struct op_work *w)
+{
+	double compute = w->flops / r->attention, memory = w->bytes / r->kv_bandwidth;
 	return (compute > memory ? compute : memory) + w->kernels * r->kernel_ns;
 }
 
@@ -119,10 +128,10 @@ static double chunk_ns(const struct roofline *r, const struct chunk *c)
 	double start = c->start, n = (double)c->len + c->pad, ns = 0;
 	op_prefill_attention(&r->shapes, start, n, 0, &full);
 	if (r->shapes.n_full)
-		ns += r->shapes.n_full * op_ns(r, &full, r->attention);
+		ns += r->shapes.n_full * attention_ns(r, &full);
 	if (r->shapes.n_window) {
 		op_prefill_attention(&r->shapes, start, n, r->model.window, &window);
-		ns += r->shapes.n_window * op_ns(r, &window, r->attention);
+		ns += r->shapes.n_window * attention_ns(r, &window);
 	}
 	return ns;
 }
@@ -147,16 +156,19 @@ __attribute__((noinline)) static void step_mixed(const struct roofline *r, const
 {
 	double ns = tokens_ns(r, b->decodes + b->prefill_tokens) + rows_ns(r, b->sampled);
 	if (b->decodes > 0) {
-		double fixed = b->decodes * r->decode.fixed;
+		double fixed = b->decodes * r->decode.fixed, attention;
 		ns += r->attention_kernels_ns;
-		ns += r->n_full * layer_ns(&r->decode, fixed, b->decode_ctx);
+		attention = r->n_full * layer_ns(&r->decode, fixed, b->decode_ctx);
 		if (r->n_window > 0)
-			ns += r->n_window * layer_ns(&r->decode, fixed, b->decode_ctx_window);
+			attention += r->n_window * layer_ns(&r->decode, fixed, b->decode_ctx_window);
+		ns += b->n_chunks > 0 ? attention * r->mixed : attention;
 	}
 	for (int32_t i = 0; i < b->n_chunks; i++)
 		ns += chunk_ns(r, &b->chunks[i]);
-	out->device_ns = to_ns(ns);
 	out->host_ns = r->step_ns + r->request_ns * ((int64_t)b->decodes + b->n_chunks);
+	if (b->n_chunks > 0)
+		ns += (double)r->prompt_ns;
+	out->device_ns = to_ns(ns);
 	if (r->launch_ns > 0)
 		out->host_ns += launch_excess(r, b, out->device_ns);
 	out->outside = 0;
@@ -272,10 +284,14 @@ static void set_rates(struct roofline *r, const struct device *d, const struct w
 		r->linear[g] = product_rate(d, f, (enum weight_group)g);
 	r->rest = product_rate(d, f, WEIGHTS_REST);
 	r->bandwidth = d->bandwidth * d->memory_efficiency / 1e9;
+	r->kv_bandwidth = d->bandwidth * (d->kv_efficiency > 0 ? d->kv_efficiency : d->memory_efficiency) / 1e9;
+	r->unhidden = d->unhidden;
+	r->mixed = d->mixed_efficiency > 0 ? 1 / d->mixed_efficiency : 1;
 	r->kernel_ns = d->kernel_ns;
 	r->launch_ns = eager ? d->launch_ns : 0;
 	r->step_ns = to_ns(d->step_ns);
 	r->request_ns = to_ns(d->request_ns);
+	r->prompt_ns = to_ns(d->prompt_ns);
 }
 
 static void set_constants(struct roofline *r)
@@ -283,8 +299,8 @@ static void set_constants(struct roofline *r)
 	struct op_work per_ctx, per_row, w;
 	op_decode_attention(&r->shapes, 0, 1, &per_ctx);
 	op_decode_attention(&r->shapes, 1, 0, &per_row);
-	r->decode = (struct decode_rate){per_ctx.flops / r->attention, per_ctx.bytes / r->bandwidth,
-					 per_row.bytes / r->bandwidth};
+	r->decode = (struct decode_rate){per_ctx.flops / r->attention, per_ctx.bytes / r->kv_bandwidth,
+					 per_row.bytes / r->kv_bandwidth};
 	r->n_full = r->shapes.n_full;
 	r->n_window = r->shapes.n_window;
 	r->attention_kernels = per_ctx.kernels * r->model.n_layers;
@@ -348,10 +364,13 @@ int cost_roofline_create(struct cost **out, const struct cost_setup *s, struct e
 	return ERR_NONE;
 }
 
+/* rate = 0: attention. */
 static void table_row(const struct roofline *r, const char *name, struct op_work w, double rate, struct cost_op *out)
 {
-	double ns = op_ns(r, &w, rate);
-	bool bound = w.flops / rate > w.bytes / r->bandwidth;
+	bool attention = rate == 0;
+	double ns = attention ? attention_ns(r, &w) : op_ns(r, &w, rate);
+	bool bound = attention ? w.flops / r->attention > w.bytes / r->kv_bandwidth
+			       : w.flops / rate > w.bytes / r->bandwidth;
 	*out = (struct cost_op){name, w.flops, w.bytes, ns, bound, w.kernels};
 }
 
@@ -361,7 +380,7 @@ static void attention_row(const struct roofline *r, struct op_work one, int32_t 
 	struct cost_op row;
 	if (layers == 0)
 		return;
-	table_row(r, "", one, r->attention, &row);
+	table_row(r, "", one, 0, &row);
 	sum->flops += layers * row.flops;
 	sum->bytes += layers * row.bytes;
 	sum->ns += layers * row.ns;
@@ -377,6 +396,9 @@ static struct cost_op decode_attention_row(const struct roofline *r, const struc
 	attention_row(r, w, r->shapes.n_full, &sum);
 	op_decode_attention(&r->shapes, b->decodes, (double)b->decode_ctx_window, &w);
 	attention_row(r, w, r->shapes.n_window, &sum);
+	double kernels_ns = r->attention_kernels_ns;
+	if (b->n_chunks > 0)
+		sum.ns = (sum.ns - kernels_ns) * r->mixed + kernels_ns;
 	return sum;
 }
 
@@ -418,5 +440,7 @@ int32_t cost_roofline_ops(const struct cost *c, const struct batch *b, struct co
 		op_sample(&r->shapes, b->sampled, &w);
 		table_row(r, "sampling", w, r->vector, &out[n++]);
 	}
+	if (b->n_chunks > 0 && r->prompt_ns > 0)
+		out[n++] = (struct cost_op){.name = "idle (prompts)", .ns = (double)r->prompt_ns};
 	return n;
 }
