@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analysis/profile_points.h"
 #include "analysis/run_exec.h"
 #include "analysis/validate.h"
 #include "core/err.h"
@@ -12,78 +13,6 @@
 #include "exec/weights.h"
 
 /* --- samples into points ------------------------------------------------------------------------------------------ */
-
-/* One measured time of one operation; those of the same place make a point. */
-struct timed {
-	enum profile_op op;
-	int32_t x;
-	int64_t y;
-	double ns;
-	bool warm_up; /* only used where there is nothing else */
-};
-
-struct timings {
-	struct timed *at;
-	int64_t n, cap;
-};
-
-static int by_place_and_time(const void *a, const void *b)
-{
-	const struct timed *p = a, *q = b;
-	if (p->op != q->op)
-		return p->op < q->op ? -1 : 1;
-	if (p->x != q->x)
-		return p->x < q->x ? -1 : 1;
-	if (p->y != q->y)
-		return p->y < q->y ? -1 : 1;
-	if (p->warm_up != q->warm_up)
-		return p->warm_up ? 1 : -1;
-	return p->ns < q->ns ? -1 : p->ns > q->ns;
-}
-
-/* Percentile q of n ordered values, `at` apart. */
-static double quantile(const struct timed *at, int64_t n, double q)
-{
-	double place = q * (double)(n - 1);
-	int64_t k = (int64_t)place;
-	double low = at[k].ns, high = at[k + 1 < n ? k + 1 : k].ns;
-	return low + (high - low) * (place - (double)k);
-}
-
-static int reduce(struct profile *p, struct timings *t, struct err *e)
-{
-	int rc = ERR_NONE;
-	if (t->n)
-		qsort(t->at, (size_t)t->n, sizeof *t->at, by_place_and_time);
-	for (int64_t i = 0; rc == ERR_NONE && i < t->n;) {
-		const struct timed *first = &t->at[i];
-		int64_t n = 0, all = 0;
-		for (; i + all < t->n && first[all].op == first->op && first[all].x == first->x &&
-		       first[all].y == first->y;
-		     all++)
-			n += first[all].warm_up == first->warm_up;
-		const struct profile_point pt = {.op = first->op,
-						 .x = first->x,
-						 .y = first->y,
-						 .ns = quantile(first, n, 0.5),
-						 .low_ns = quantile(first, n, 0.25),
-						 .high_ns = quantile(first, n, 0.75),
-						 .repeats = (int32_t)n};
-		rc = profile_add(p, &pt, e);
-		i += all;
-	}
-	return rc;
-}
-
-static int put(struct timings *t, enum profile_op op, int64_t x, int64_t y, double ns, bool warm_up, struct err *e)
-{
-	if (x < 1)
-		return ERR_NONE;
-	if (mem_grow((void **)&t->at, &t->cap, t->n + 1, sizeof *t->at))
-		return err_no_memory(e, "samples");
-	t->at[t->n++] = (struct timed){op, (int32_t)x, y, ns > 0 ? ns : 0, warm_up};
-	return ERR_NONE;
-}
 
 /* The layers that were not run take what those did. */
 static double scale_of(const struct profile *p, const struct profiler_result *r)
@@ -111,34 +40,41 @@ static int put_sample(struct timings *t, const struct profile *p, const struct p
 	if (mixed) /* they are held against what the points say */
 		return ERR_NONE;
 	if (shot->head)
-		rc = put(t, PROFILE_HEAD, sequences, 0, (double)s->part_ns[PART_HEAD], warm_up, e);
+		rc = timings_add(t, PROFILE_HEAD, sequences, 0, (double)s->part_ns[PART_HEAD], warm_up, 0, e);
 	if (rc == ERR_NONE)
-		rc = put(t, PROFILE_MATMUL, tokens, 0, (double)s->part_ns[PART_MATMUL] * scale, warm_up, e);
+		rc = timings_add(t, PROFILE_MATMUL, tokens, 0, (double)s->part_ns[PART_MATMUL] * scale, warm_up, 0, e);
 	if (rc == ERR_NONE)
-		rc = put(t, PROFILE_OTHER, tokens, 0, (double)s->part_ns[PART_OTHER] * scale, warm_up, e);
+		rc = timings_add(t, PROFILE_OTHER, tokens, 0, (double)s->part_ns[PART_OTHER] * scale, warm_up, 0, e);
 	if (rc == ERR_NONE)
-		rc = put(t, PROFILE_HOST, sequences, tokens, (double)s->total_ns - device_ns(s, 1), warm_up, e);
+		rc = timings_add(t, PROFILE_HOST, sequences, tokens, (double)s->total_ns - device_ns(s, 1), warm_up, 0,
+				 e);
 	if (rc == ERR_NONE)
-		rc = shot->chunk ? put(t, PROFILE_PREFILL, shot->chunk, shot->start, attention, warm_up, e)
-				 : put(t, PROFILE_DECODE, shot->decodes, seen, attention, warm_up, e);
+		rc = shot->chunk ? timings_add(t, PROFILE_PREFILL, shot->chunk, shot->start, attention, warm_up, 0, e)
+				 : timings_add(t, PROFILE_DECODE, shot->decodes, seen, attention, warm_up, 0, e);
 	return rc;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
 }
 
 static int put_mixed(struct profile *p, const struct profiler_shot *shot, double scale, struct err *e)
 {
-	struct timed at[PROFILER_REPEATS] = {0};
+	double ns[PROFILER_REPEATS] = {0};
 	int32_t from = shot->n > 1, n = shot->n - from;
 	for (int32_t i = 0; i < n; i++)
-		at[i].ns = device_ns(&shot->samples[from + i], scale);
-	qsort(at, (size_t)n, sizeof *at, by_place_and_time);
+		ns[i] = device_ns(&shot->samples[from + i], scale);
+	qsort(ns, (size_t)n, sizeof *ns, by_value);
 	const struct profile_step step = {.decodes = shot->decodes,
 					  .decode_mean = shot->decode_ctx,
 					  .chunk = shot->chunk,
 					  .chunk_start = shot->start,
 					  .sampled = shot->head ? shot->decodes + 1 : 0,
-					  .ns = quantile(at, n, 0.5),
-					  .low_ns = quantile(at, n, 0.25),
-					  .high_ns = quantile(at, n, 0.75),
+					  .ns = timings_quantile(ns, n, 0.5),
+					  .low_ns = timings_quantile(ns, n, 0.25),
+					  .high_ns = timings_quantile(ns, n, 0.75),
 					  .repeats = n};
 	return profile_add_step(p, &step, e);
 }
@@ -156,9 +92,9 @@ int profile_from_samples(struct profile *p, const struct profiler_result *r, str
 			rc = put_mixed(p, shot, scale, e);
 	}
 	if (rc == ERR_NONE)
-		rc = reduce(p, &t, e);
-	mem_free(t.at);
-	return rc ? rc : profile_sort(p, e);
+		rc = timings_reduce(p, &t, e);
+	timings_free(&t);
+	return rc;
 }
 
 /* --- what is measured --------------------------------------------------------------------------------------------- */

@@ -1,0 +1,96 @@
+#include "analysis/profile_points.h"
+
+#include <stdlib.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+
+struct timed {
+	enum profile_op op;
+	int32_t x;
+	int64_t y;
+	double ns, half_ns;
+	bool warm_up;
+};
+
+void timings_free(struct timings *t)
+{
+	mem_free(t->at);
+	*t = (struct timings){0};
+}
+
+int timings_add(struct timings *t, enum profile_op op, int64_t x, int64_t y, double ns, bool warm_up, double half_ns,
+		struct err *e)
+{
+	if (x < 1)
+		return ERR_NONE;
+	if (mem_grow((void **)&t->at, &t->cap, t->n + 1, sizeof *t->at))
+		return err_no_memory(e, "samples");
+	t->at[t->n++] = (struct timed){op, (int32_t)x, y, ns > 0 ? ns : 0, half_ns, warm_up};
+	return ERR_NONE;
+}
+
+/* By place; what is no warm-up first; then by time. */
+static int in_order(const void *a, const void *b)
+{
+	const struct timed *p = a, *q = b;
+	if (p->op != q->op)
+		return p->op < q->op ? -1 : 1;
+	if (p->x != q->x)
+		return p->x < q->x ? -1 : 1;
+	if (p->y != q->y)
+		return p->y < q->y ? -1 : 1;
+	if (p->warm_up != q->warm_up)
+		return p->warm_up ? 1 : -1;
+	return p->ns < q->ns ? -1 : p->ns > q->ns;
+}
+
+static bool same_place(const struct timed *a, const struct timed *b)
+{
+	return a->op == b->op && a->x == b->x && a->y == b->y;
+}
+
+double timings_quantile(const double *ordered, int64_t n, double q)
+{
+	double place = q * (double)(n - 1);
+	int64_t k = (int64_t)place;
+	double low = ordered[k], high = ordered[k + 1 < n ? k + 1 : k];
+	return low + (high - low) * (place - (double)k);
+}
+
+static int add_point(struct profile *p, const struct timed *first, int64_t n, double *ns, struct err *e)
+{
+	for (int64_t i = 0; i < n; i++)
+		ns[i] = first[i].ns;
+	struct profile_point pt = {.op = first->op,
+				   .x = first->x,
+				   .y = first->y,
+				   .ns = timings_quantile(ns, n, 0.5),
+				   .low_ns = timings_quantile(ns, n, 0.25),
+				   .high_ns = timings_quantile(ns, n, 0.75),
+				   .repeats = (int32_t)n};
+	if (n == 1) {
+		pt.low_ns = pt.ns > first->half_ns ? pt.ns - first->half_ns : 0;
+		pt.high_ns = pt.ns + first->half_ns;
+	}
+	return profile_add(p, &pt, e);
+}
+
+int timings_reduce(struct profile *p, struct timings *t, struct err *e)
+{
+	int rc = ERR_NONE;
+	double *ns = mem_alloc((size_t)(t->n + 1) * sizeof *ns);
+	if (!ns)
+		return err_no_memory(e, "samples");
+	if (t->n)
+		qsort(t->at, (size_t)t->n, sizeof *t->at, in_order);
+	for (int64_t i = 0, all; rc == ERR_NONE && i < t->n; i += all) {
+		const struct timed *first = &t->at[i];
+		int64_t n = 0;
+		for (all = 0; i + all < t->n && same_place(first, &first[all]); all++)
+			n += first[all].warm_up == first->warm_up;
+		rc = add_point(p, first, n, ns, e);
+	}
+	mem_free(ns);
+	return rc ? rc : profile_sort(p, e);
+}
