@@ -57,8 +57,13 @@ libs_cli := $(call lib,cli) $(libs_analysis)
 link_libs = -Wl,--start-group $(foreach l,$(1),$(if $(filter %/libpolicies.a,$(l)),$(call whole,$(l)),$(l))) \
 	-Wl,--end-group
 
+# SentencePiece's library is C++ and slow to load: what uses it is a file of its own, loaded when a tokenizer.model is opened
+# (exec/spm/). Built where the library and a C++ compiler are found; `make SPM=` does without.
+SPM := $(if $(wildcard /usr/include/sentencepiece_processor.h /usr/local/include/sentencepiece_processor.h),$(if $(shell \
+	command -v $(CXX)),$(B)/lockstep-spm.so))
+
 .PHONY: all
-all: $(B)/lockstep ## build build/lockstep (the default)
+all: $(B)/lockstep $(SPM) ## build build/lockstep (the default)
 
 # Objects are made again when the flags change.
 FLAGS := $(CC) $(filter-out -Werror,$(ALL_CFLAGS))
@@ -72,6 +77,8 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC    $<")
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+# Vectors wider than the machine's, on purpose.
+$(B)/obj/tests/support/wide_%.o: ALL_CFLAGS += -Wno-psabi
 # The sample traces are compiled in.
 $(B)/obj/traces/samples.o: $(wildcard traces/samples/*_sample.*)
 
@@ -114,6 +121,12 @@ $(B)/lockstep: $(libs_cli)
 	$(if $(V),,@echo "  LINK  $@")
 	$(Q)$(CC) $(ALL_LDFLAGS) $(FAST) -o $@ $(B)/obj/cli/main.o $(call link_libs,$(libs_cli)) $(LDLIBS)
 
+$(B)/lockstep-spm.so: exec/spm/spm.cc exec/spm/spm_api.h
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CXX   $<")
+	$(Q)$(CXX) -std=c++17 -O2 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -fPIC -shared -fvisibility=hidden -I. \
+		-o $@ $< -lsentencepiece
+
 # --- test programs -----------------------------------------------------------------------------------------------
 # tests/unit/<layer>_<what>.c is linked with that layer and those below it; all others with everything. What they
 # share is an archive, so each takes only what it uses. tests/failmem/*.c get an allocator that fails on demand.
@@ -148,10 +161,10 @@ $(foreach t,$(BENCH),$(eval $(call test_program,tests/bench/$(call name,$(t)),$(
 TESTS := $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ)
 
 .PHONY: tests unit prop golden failmem fuzz e2e check check-layers lint bench
-tests: $(B)/lockstep $(TESTS) ## build every test program
+tests: $(B)/lockstep $(SPM) $(TESTS) ## build every test program
 
 RUN_TESTS := tests/run.sh
-unit: $(UNIT) ## run the unit tests
+unit: $(UNIT) $(SPM) ## run the unit tests
 	$(Q)$(RUN_TESTS) $(UNIT)
 prop: $(PROP) ## run the property tests (engine against reference, random workloads)
 	$(Q)$(RUN_TESTS) $(PROP)
@@ -159,7 +172,7 @@ golden: $(GOLDEN) ## compare decision logs with tests/golden/*.log
 	$(Q)$(RUN_TESTS) $(GOLDEN)
 failmem: $(FAILMEM) ## fail every allocation once
 	$(Q)$(RUN_TESTS) $(FAILMEM)
-e2e: $(B)/lockstep ## run the binary as a user does
+e2e: $(B)/lockstep $(SPM) ## run the binary as a user does
 	$(Q)LOCKSTEP=$(B)/lockstep $(RUN_TESTS) $(sort $(wildcard tests/e2e/*.sh))
 
 .PHONY: golden-update samples
@@ -210,13 +223,14 @@ SHARE := $(DESTDIR)$(PREFIX)/share/lockstep
 install: all ## copy program, manual pages, bash completion and sample traces below PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(MAN) $(DOC) $(COMPLETION) $(SHARE)/samples
 	install -m 755 $(B)/lockstep $(DESTDIR)$(PREFIX)/bin/lockstep
+	$(if $(SPM),install -D -m 755 $(SPM) $(DESTDIR)$(PREFIX)/lib/lockstep/lockstep-spm.so)
 	$(Q)tools/man_pages.sh $(B)/lockstep $(MAN)
 	$(B)/lockstep help --completion > $(COMPLETION)/lockstep
 	install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC)
 	install -m 644 $(wildcard traces/samples/*) $(SHARE)/samples
 uninstall: ## remove what install copied
 	rm -f $(DESTDIR)$(PREFIX)/bin/lockstep $(MAN)/lockstep.1 $(MAN)/lockstep-*.1 $(COMPLETION)/lockstep
-	rm -rf $(DOC) $(SHARE)
+	rm -rf $(DOC) $(SHARE) $(DESTDIR)$(PREFIX)/lib/lockstep
 
 .PHONY: packages packages-test
 packages: ## install the packages building needs (apt)
