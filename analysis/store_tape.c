@@ -192,7 +192,9 @@ int store_write_outputs(struct store *s, const struct run_result *r, struct err 
 
 static const char recipe_sql[] =
 	"SELECT status, label, backend, policy, policy_params, trace, trace_hash, program_version, arguments,"
-	" coalesce(arm, 0), workload_hash, coalesce(decision_hash, '0'), coalesce(memory_hash, '0')"
+	" coalesce(arm, 0), coalesce(num_gpu_blocks, 0),"
+	" coalesce((SELECT value FROM metrics m WHERE m.run_id = runs.run_id AND name = 'steps'), -1), workload_hash, "
+	"coalesce(decision_hash, '0'), coalesce(memory_hash, '0')"
 	" FROM runs WHERE run_id = ?";
 
 static int read_recipe(sqlite3_stmt *q, struct store_recipe *r, struct err *e)
@@ -207,6 +209,8 @@ static int read_recipe(sqlite3_stmt *q, struct store_recipe *r, struct err *e)
 			return err_no_memory(e, READING);
 	}
 	r->arm = sqlite3_column_int(q, c++);
+	r->num_gpu_blocks = sqlite3_column_int(q, c++);
+	r->steps = sqlite3_column_int64(q, c++);
 	for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++, c++) {
 		const char *text = (const char *)sqlite3_column_text(q, c);
 		if (!text)

@@ -1,0 +1,170 @@
+#include "cli/recall.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "analysis/rerun.h"
+#include "cli/command.h"
+#include "core/err.h"
+#include "core/mem.h"
+
+/* --- its command line --------------------------------------------------------------------------------------------- */
+
+static int split_words(struct recalled *r, const json_t *words, struct err *e)
+{
+	size_t n = json_array_size(words);
+	r->words = mem_zalloc(n + 1, sizeof *r->words);
+	r->argv = mem_zalloc(n + 1, sizeof *r->argv); /* parsing moves words, and cuts some */
+	if (!r->words || !r->argv)
+		return err_no_memory(e, "a command line");
+	for (size_t i = 0; i < n; i++) {
+		const char *word = json_string_value(json_array_get(words, i));
+		if (!word)
+			return err_set(e, ERR_INPUT, "run %" PRId64 ": its stored command line is damaged",
+				       r->recipe.run_id);
+		if (!(r->words[i] = mem_strdup(word)))
+			return err_no_memory(e, "a command line");
+		r->argv[i] = r->words[i];
+		r->n_words++;
+	}
+	return ERR_NONE;
+}
+
+static int read_arguments(struct recalled *r, struct err *e)
+{
+	json_error_t bad;
+	if (!r->recipe.arguments)
+		return err_set(e, ERR_INPUT,
+			       "run %" PRId64
+			       ": its command line was not stored, so that it cannot be run again (it was made by "
+			       "Lockstep %s)",
+			       r->recipe.run_id, r->recipe.program_version);
+	json_t *words = json_loads(r->recipe.arguments, 0, &bad);
+	if (!json_is_array(words)) {
+		json_decref(words);
+		return err_set(e, ERR_INPUT, "run %" PRId64 ": its stored command line is damaged", r->recipe.run_id);
+	}
+	int rc = split_words(r, words, e);
+	json_decref(words);
+	return rc;
+}
+
+static int describe(struct recalled *r, bool *several, struct err *e)
+{
+	char **argv = r->argv;
+	int n_name = 0;
+	struct err own = {0};
+	const struct command *c = command_find(r->n_words, argv, &n_name);
+	if (!c || !c->describe)
+		return err_set(e, ERR_INPUT,
+			       "run %" PRId64 " was made by `lockstep %s%s`, whose runs cannot be run again by number",
+			       r->recipe.run_id, r->n_words ? argv[0] : "", r->n_words > 1 ? " ..." : "");
+	int rc = c->describe(c, r->n_words - n_name + 1, argv + n_name - 1, &r->opts, several, &own);
+	return rc ? err_set(e, own.code, "run %" PRId64 ": its command line is not understood any more: %.800s",
+			    r->recipe.run_id, own.text)
+		  : ERR_NONE;
+}
+
+/* --- its workload ------------------------------------------------------------------------------------------------- */
+
+static bool from_file(const struct recalled *r)
+{
+	return r->opts.trace.dataset_path != NULL;
+}
+
+static int check_workload(const struct recalled *r, const struct run_settings *s, struct err *e)
+{
+	const struct store_recipe *was = &r->recipe;
+	if (s->workload_hash == was->workload_hash)
+		return ERR_NONE;
+	bool other_file = s->trace_hash && was->trace_hash && strcmp(s->trace_hash, was->trace_hash) != 0;
+	if (from_file(r) && other_file)
+		return err_set(e, ERR_INPUT,
+			       "run %" PRId64
+			       ": %s has changed since (its digest is %s, and was %s): --dataset-path FILE names the "
+			       "trace as it was",
+			       was->run_id, s->trace_path, s->trace_hash, was->trace_hash);
+	return err_set(e, ERR_INPUT,
+		       "run %" PRId64 ": its workload comes out otherwise from %s (hash %016" PRIx64
+		       ", and was %016" PRIx64 "): Lockstep %s made it, this is " LOCKSTEP_VERSION,
+		       was->run_id, s->trace_path, s->workload_hash, was->workload_hash, was->program_version);
+}
+
+static int load(struct recalled *r, struct err *e)
+{
+	struct err own = {0};
+	if (from_file(r) && strcmp(r->opts.trace.dataset_path, "-") == 0)
+		return err_set(e, ERR_INPUT,
+			       "run %" PRId64
+			       " read its trace from standard input: --dataset-path FILE says where that "
+			       "trace is",
+			       r->recipe.run_id);
+	int rc = session_load(&r->opts, &r->arms, &r->loaded, &own);
+	if (rc == ERR_IO || (rc == ERR_INPUT && from_file(r)))
+		return err_set(e, own.code,
+			       "run %" PRId64
+			       ": its trace cannot be read: %.800s; --dataset-path FILE says where it is now",
+			       r->recipe.run_id, own.text);
+	return rc ? err_set(e, own.code, "%s", own.text) : ERR_NONE;
+}
+
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
+
+static int settle(struct recalled *r, bool several, struct store *s, const char *dataset_path, struct err *e)
+{
+	if (dataset_path)
+		r->opts.trace.dataset_path = dataset_path;
+	int rc = arms_make(&r->arms, &r->opts, several, e);
+	if (rc == ERR_NONE && (r->recipe.arm < 0 || r->recipe.arm >= r->arms.n))
+		rc = err_set(e, ERR_INPUT,
+			     "run %" PRId64 " was number %d of its command line's runs, which makes %d now",
+			     r->recipe.run_id, r->recipe.arm + 1, r->arms.n);
+	if (rc == ERR_NONE)
+		rc = load(r, e);
+	if (rc == ERR_NONE)
+		rc = check_workload(r, &r->arms.at[r->recipe.arm].s, e);
+	if (rc == ERR_NONE && !rerun_simulates(&r->recipe))
+		rc = store_load_tape(s, r->recipe.run_id, &r->tape, e);
+	if (rc)
+		return rc;
+	r->settings = r->arms.at[r->recipe.arm].s;
+	rerun_settings(&r->settings, &r->recipe, &r->tape);
+	r->settings.label = r->recipe.label;
+	return ERR_NONE;
+}
+
+int recall(struct recalled *r, struct store *s, int64_t run_id, const char *dataset_path, struct err *e)
+{
+	bool several = false;
+	*r = (struct recalled){0};
+	workload_init(&r->loaded.workload);
+	int rc = store_recipe(s, run_id, &r->recipe, e);
+	if (rc == ERR_NONE)
+		rc = read_arguments(r, e);
+	if (rc == ERR_NONE)
+		rc = describe(r, &several, e);
+	return rc ? rc : settle(r, several, s, dataset_path, e);
+}
+
+int recall_named(struct recalled *r, struct store *s, const char *text, const char *dataset_path, struct err *e)
+{
+	int64_t run_id;
+	*r = (struct recalled){0};
+	workload_init(&r->loaded.workload);
+	int rc = store_resolve(s, text, &run_id, e);
+	return rc ? rc : recall(r, s, run_id, dataset_path, e);
+}
+
+void recall_free(struct recalled *r)
+{
+	arms_free(&r->arms);
+	workload_free(&r->loaded.workload);
+	tape_free(&r->tape);
+	for (int i = 0; i < r->n_words; i++)
+		mem_free(r->words[i]);
+	mem_free(r->words);
+	mem_free(r->argv);
+	store_recipe_free(&r->recipe);
+	*r = (struct recalled){0};
+}
