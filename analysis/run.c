@@ -5,16 +5,21 @@
 #include <string.h>
 #include <time.h>
 
+#include "analysis/decisions.h"
 #include "analysis/gaps.h"
+#include "analysis/run_exec.h"
 #include "analysis/store.h"
 #include "core/mem.h"
 #include "core/source.h"
+#include "exec/weights.h"
 #include "policies/registry.h"
 #include "sim/backend.h"
 #include "sim/capacity.h"
 #include "sim/cost_models.h"
 
 const char *const run_record_names[] = {"requests", "steps", "none", NULL};
+
+const char *const run_backend_names[] = {"sim", "cpu", "replay", NULL};
 
 static const char *const status_names[] = {"running", "complete", "interrupted", "stalled", "failed"};
 
@@ -32,6 +37,8 @@ void run_settings_default(struct run_settings *s)
 		.max_tokens_mode = "max",
 		.tensor_parallel = 1,
 		.gpu_memory_utilization = 0.9,
+		.ignore_eos = true,
+		.sampling = SAMPLING_GREEDY,
 		.slo = GOODPUT_NONE,
 	};
 	engine_config_default(&s->engine);
@@ -58,7 +65,13 @@ struct parts {
 	struct backend before; /* what run_io put before it; else zero */
 	struct engine *engine;
 
+	bool kernels; /* an executor serves it */
+	struct run_exec exec;
+	struct backend recorder; /* stands before the executor */
+	bool keep_steps; /* every step goes to the database */
+
 	/* What the recorder fills. */
+	struct decision_hash decisions;
 	struct gaps gaps;
 	struct step_tally tally;
 	bool store_steps; /* still wanted, and the database still takes them */
@@ -75,6 +88,8 @@ static void on_step(void *ctx, const struct step_row *row)
 {
 	struct parts *p = ctx;
 	step_tally_add(&p->tally, row->end_ns, row->sampled);
+	if (p->io->step)
+		p->io->step(p->io->ctx, row);
 	/* A database that fails does not end the run. */
 	if (p->store_steps && store_step(p->io->store, row, &p->result->store_err))
 		p->store_steps = false;
@@ -87,6 +102,14 @@ static void on_run(void *ctx, int64_t start_ns, const int64_t *end_ns, int64_t s
 	step_tally_add_run(&p->tally, end_ns, steps, count);
 }
 
+static void on_event(void *ctx, const struct event *ev)
+{
+	struct parts *p = ctx;
+	decision_hash_add(&p->decisions, ev);
+	if (p->io->event)
+		p->io->event(p->io->ctx, ev);
+}
+
 static void on_token(void *ctx, int32_t req, int32_t n, int64_t t_ns)
 {
 	struct run_result *r = ((struct parts *)ctx)->result;
@@ -95,6 +118,14 @@ static void on_token(void *ctx, int32_t req, int32_t n, int64_t t_ns)
 }
 
 /* --- the parts, in the order in which they need each other -------------------------------------------------------- */
+
+/* Weights that say themselves what model they are of. */
+static int model_of_weights(struct parts *p, struct err *e)
+{
+	if (!p->settings->weights)
+		return err_set(e, ERR_INPUT, "what is to be run? Give --model, or --weights that say what they are of");
+	return weights_model(p->settings->weights, &p->model, e);
+}
 
 static int load_hardware(struct parts *p, struct err *e)
 {
@@ -105,8 +136,8 @@ static int load_hardware(struct parts *p, struct err *e)
 	int rc = s->weight_dtype ? weight_format_parse(s->weight_dtype, &p->weights, e) : ERR_NONE;
 	if (rc == ERR_NONE && s->kv_dtype)
 		rc = kv_dtype_parse(s->kv_dtype, &p->kv, e);
-	if (rc == ERR_NONE && s->model) {
-		rc = model_load(&p->model, s->model, e);
+	if (rc == ERR_NONE && (s->model || p->kernels)) {
+		rc = s->model ? model_load(&p->model, s->model, e) : model_of_weights(p, e);
 		p->has_model = rc == ERR_NONE;
 	}
 	if (rc == ERR_NONE && s->device) {
@@ -128,6 +159,8 @@ static int open_cost(struct parts *p, struct err *e)
 {
 	struct cost_setup setup;
 	const struct run_settings *s = p->settings;
+	if (s->backend != BACKEND_SIM)
+		return ERR_NONE;
 	cost_setup_default(&setup, p->has_model ? &p->model : NULL, p->has_device ? &p->device : NULL);
 	setup.weights = p->weights;
 	setup.kv = p->kv;
@@ -147,6 +180,8 @@ static int count_blocks(struct parts *p, struct err *e)
 		c->num_blocks = s->num_gpu_blocks_override;
 		return ERR_NONE;
 	}
+	if (p->kernels)
+		return c->kv_off ? ERR_NONE : run_exec_blocks(s, p->result->kv_bytes_per_token, &c->num_blocks, e);
 	if (!p->has_model || !p->has_device) {
 		if (c->kv_off)
 			return ERR_NONE;
@@ -229,8 +264,21 @@ static int make_token_times(struct parts *p, struct err *e)
 /* Which backend serves the run: this is the place for others. */
 static int open_backend(struct parts *p, struct err *e)
 {
-	p->result->backend = "simulator";
-	return sim_backend_create(&p->backend, p->cost, e);
+	struct run_result *r = p->result;
+	r->backend = run_backend_names[p->settings->backend];
+	switch (p->settings->backend) {
+	case BACKEND_SIM:
+		r->backend = "simulator";
+		return sim_backend_create(&p->backend, p->cost, e);
+	case BACKEND_REPLAY:
+		if (!p->settings->tape)
+			return err_set(e, ERR_INPUT, "there is nothing to replay: no recorded run was given");
+		return tape_player_create(&p->backend, p->settings->tape, e);
+	case BACKEND_CPU:
+		break;
+	}
+	return run_exec_open(&p->exec, p->settings, &p->model, &p->weights, p->kv, &p->config, p->workload, p->io, r,
+			     &p->backend, e);
 }
 
 static int open_before(struct parts *p, struct err *e)
@@ -244,13 +292,46 @@ static int open_before(struct parts *p, struct err *e)
 	return rc;
 }
 
+/* Everything the engine takes from kernels is kept, from whatever stands nearest to it. */
+static int open_recorder(struct parts *p, struct err *e)
+{
+	if (!p->kernels)
+		return ERR_NONE;
+	return tape_recorder_create(&p->recorder, p->before.ops ? &p->before : &p->backend, &p->result->tape, e);
+}
+
+static void close_backend(struct parts *p)
+{
+	if (p->recorder.ops)
+		tape_backend_free(&p->recorder);
+	if (p->before.ops)
+		p->before.ops->close(p->before.self);
+	if (!p->backend.ops)
+		return;
+	if (p->settings->backend == BACKEND_SIM)
+		sim_backend_free(&p->backend);
+	else if (p->settings->backend == BACKEND_REPLAY)
+		tape_backend_free(&p->backend);
+	else
+		exec_backend_free(&p->backend);
+}
+
+/* What the engine sees. */
+static struct backend *outermost(struct parts *p)
+{
+	if (p->recorder.ops)
+		return &p->recorder;
+	return p->before.ops ? &p->before : &p->backend;
+}
+
 static int open_engine(struct parts *p, struct err *e)
 {
 	const struct run_settings *s = p->settings;
 	const struct recorder rec = {.ctx = p,
 				     .step = on_step,
 				     .gap = on_gap,
-				     .run = p->io->store && s->record == RECORD_STEPS ? NULL : on_run,
+				     .run = p->keep_steps || p->io->step ? NULL : on_run,
+				     .event = s->backend != BACKEND_SIM || p->io->event ? on_event : NULL,
 				     .token = s->save_detailed ? on_token : NULL};
 	struct run_result *r = p->result;
 	int rc = source_create(&p->source, p->workload, p->config.max_concurrency, e);
@@ -288,8 +369,9 @@ static int make_arrays(struct parts *p, struct err *e)
 
 static int make_parts(struct parts *p, struct err *e)
 {
-	int (*const makers[])(struct parts *, struct err *) = {load_hardware, open_cost,    configure,   open_policy,
-							       make_arrays,   open_backend, open_before, open_engine};
+	int (*const makers[])(struct parts *, struct err *) = {load_hardware, open_cost,     configure,
+							       open_policy,   make_arrays,   open_backend,
+							       open_before,   open_recorder, open_engine};
 	int rc = ERR_NONE;
 	for (size_t i = 0; rc == ERR_NONE && i < sizeof makers / sizeof *makers; i++)
 		rc = makers[i](p, e);
@@ -300,10 +382,8 @@ static void free_parts(struct parts *p)
 {
 	engine_free(p->engine);
 	source_free(p->source);
-	if (p->before.ops)
-		p->before.ops->close(p->before.self);
-	if (p->backend.ops)
-		sim_backend_free(&p->backend);
+	close_backend(p);
+	run_exec_close(&p->exec);
 	policy_close(&p->policy);
 	cost_free(p->cost);
 	if (p->has_model)
@@ -341,13 +421,30 @@ static void set_status(struct run_result *r, int rc, const struct err *e)
 static int loop(struct parts *p, struct err *e)
 {
 	const struct run_io *io = p->io;
-	const struct run_hooks hooks = {.stop = io->stop, .progress = io->progress, .ctx = io->ctx};
+	struct run_result *r = p->result;
+	struct run_hooks hooks = {.stop = io->stop, .progress = io->progress, .ctx = io->ctx};
+	bool replay = p->settings->backend == BACKEND_REPLAY;
+	if (p->kernels)
+		hooks.every = 1; /* each takes a while */
+	if (replay)
+		hooks.stop = tape_player_stop(&p->backend, io->stop);
 	if (io->engine)
 		io->engine(io->ctx, p->engine);
 	double began = seconds();
-	int rc = engine_run(p->engine, p->before.ops ? &p->before : &p->backend, &hooks, e);
-	p->result->sim_wall_s = seconds() - began;
-	engine_stats(p->engine, &p->result->stats);
+	int rc = engine_run(p->engine, outermost(p), &hooks, e);
+	r->sim_wall_s = seconds() - began;
+	engine_stats(p->engine, &r->stats);
+	r->decision_hash = p->decisions.n ? decision_hash_value(&p->decisions) : 0;
+	r->memory_hash = p->decisions.n ? decision_hash_memory(&p->decisions) : 0;
+	r->tape.interrupted = p->kernels && rc == ERR_INTERRUPTED;
+	if (rc == ERR_NONE && replay)
+		rc = tape_player_finish(&p->backend, e);
+	if (p->kernels) {
+		struct err again = {0};
+		int kept = run_exec_outputs(&p->exec, r, &again);
+		if (rc == ERR_NONE && kept)
+			rc = err_set(e, (enum err_code)kept, "%s", again.text);
+	}
 	return rc;
 }
 
@@ -374,7 +471,7 @@ static void begin_storing(struct parts *p)
 	if (!p->io->store)
 		return;
 	if (store_begin_run(p->io->store, p->settings, p->workload, r, &r->run_id, &r->store_err) == ERR_NONE)
-		p->store_steps = p->settings->record == RECORD_STEPS;
+		p->store_steps = p->keep_steps;
 }
 
 /* The database has what there is, however the run ended. */
@@ -416,6 +513,9 @@ int run_execute(const struct run_settings *s, const struct workload *w, const st
 	struct parts p = {.settings = s, .workload = w, .io = io ? io : &nothing, .result = r};
 	*r = (struct run_result){0};
 	gaps_init(&p.gaps);
+	p.kernels = s->backend == BACKEND_CPU;
+	/* What was measured is worth keeping: an executed run has its steps in the database unless nothing is wanted. */
+	p.keep_steps = p.io->store && (s->record == RECORD_STEPS || (p.kernels && s->record == RECORD_REQUESTS));
 	int rc = make_parts(&p, e);
 	if (rc == ERR_NONE) {
 		rc = run_parts(&p, e);
@@ -440,5 +540,10 @@ void run_result_free(struct run_result *r)
 {
 	run_result_drop_requests(r);
 	mem_free(r->policy_params);
+	mem_free(r->output_ids);
+	mem_free(r->output_at);
+	tape_free(&r->tape);
 	r->policy_params = NULL;
+	r->output_ids = NULL;
+	r->output_at = NULL;
 }

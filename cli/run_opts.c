@@ -124,6 +124,31 @@ static int set_policy(struct arm *arm, const char *text, struct err *e)
 	return rc;
 }
 
+/* The same of what only real kernels have. */
+static int check_kernels_used(const struct arms *a, const struct run_opts *o, struct err *e)
+{
+	const struct {
+		const char *flag, *given;
+	} flags[] = {{"weights", o->texts.weights},
+		     {"tokenizer", o->texts.tokenizer},
+		     {"threads", o->texts.threads},
+		     {"isa", o->texts.isa},
+		     {"time", o->texts.time},
+		     {"kv-cache-memory-bytes", o->texts.kv_cache_memory_bytes},
+		     {"batch-invariant", o->texts.batch_invariant},
+		     {"ignore-eos", o->texts.ignore_eos},
+		     {"temperature", o->texts.temperature},
+		     {"top-k", o->texts.top_k},
+		     {"top-p", o->texts.top_p}};
+	for (int32_t i = 0; i < a->n; i++)
+		if (a->at[i].s.backend == BACKEND_CPU)
+			return ERR_NONE;
+	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+		if (flags[i].given)
+			return err_set(e, ERR_INPUT, "--%s goes with --backend cpu", flags[i].flag);
+	return ERR_NONE;
+}
+
 /* A flag that no policy of this command takes would be silently without effect. */
 static int check_param_used(const struct arms *a, const char *flag, const char *param, bool given, struct err *e)
 {
@@ -164,6 +189,14 @@ static int check_hardware(const struct run_settings *s, struct err *e)
 			e, ERR_INPUT,
 			"--tensor-parallel-size %d: models split over several devices are not simulated yet, only 1 is",
 			s->tensor_parallel);
+	if (s->backend == BACKEND_CPU) {
+		if (s->model || s->weights)
+			return ERR_NONE;
+		return err_set(
+			e, ERR_INPUT,
+			"what is to be run? Give --model (`lockstep capacity --list` names them; its weights are "
+			"then random), or --weights that say what they are of");
+	}
 	bool modelled = !s->cost || strncmp(s->cost, "roofline", 8) == 0;
 	if (!modelled || (s->model && s->device))
 		return ERR_NONE;
@@ -281,6 +314,8 @@ int arms_make(struct arms *a, const struct run_opts *o, bool several, struct err
 	if (rc == ERR_NONE)
 		rc = check_param_used(a, "long-prefill-token-threshold", "long_prefill_token_threshold",
 				      o->texts.long_prefill_token_threshold, e);
+	if (rc == ERR_NONE)
+		rc = check_kernels_used(a, o, e);
 	return rc;
 }
 

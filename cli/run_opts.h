@@ -20,13 +20,14 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 /* What serves the trace: X(field of struct arm, text field, name, type, form, arg, min, max, choices, help). `type` is
  * that of one value, `form` how a command line gives it: OPT_LIST or OPT_SWITCH. */
 /* clang-format off */
-#define RUN_DIMENSIONS(X) \
+#define SERVING_DIMENSIONS(X) \
 	X(s.model, model, "model", OPT_STRING, OPT_LIST, "MODEL", 0, 0, NULL, \
 	  "The model: a name (lockstep capacity --list) or the path of a Hugging Face config.json.") \
 	X(s.device, device, "device", OPT_STRING, OPT_LIST, "DEVICE", 0, 0, NULL, \
 	  "The device: a name (lockstep capacity --list) or the path of a JSON file.") \
 	X(s.cost, cost, "cost-model", OPT_STRING, OPT_LIST, "COST", 0, 0, NULL, \
-	  "How long a step takes: roofline (default), linear:a=5ms,b=20us,c=1ms,d=10ns or constant:10ms.") \
+	  "How long a step takes: roofline (default), profiled[:ID] (lockstep profile), linear:a=5ms,b=20us,c=1ms,d=10ns " \
+	  "or constant:10ms.") \
 	X(s.engine.max_num_seqs, max_num_seqs, "max-num-seqs", OPT_INT32, OPT_LIST, "N", 1, 1 << 20, NULL, \
 	  "Most requests running at once. Default 256.") \
 	X(s.engine.max_num_batched_tokens, max_num_batched_tokens, "max-num-batched-tokens", OPT_INT32, OPT_LIST, "N", \
@@ -62,6 +63,36 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 	X(s.engine.max_concurrency, max_concurrency, "max-concurrency", OPT_INT32, OPT_LIST, "N", 0, INT32_MAX, NULL, \
 	  "The client sends no more requests than that at once; the others wait at the client, and their latency counts " \
 	  "from when they were meant to arrive. Default 0: no limit.")
+
+/* What runs it. */
+#define BACKEND_DIMENSIONS(X) \
+	X(s.backend, backend, "backend", OPT_CHOICE, OPT_LIST, "sim|cpu|replay", 0, 0, run_backend_names, \
+	  "sim (default): a virtual clock and a cost model. cpu: real kernels on this machine. replay: the recorded times " \
+	  "of an executed run, --run.") \
+	X(s.weights, weights, "weights", OPT_STRING, OPT_LIST, "WEIGHTS", 0, 0, NULL, \
+	  "cpu: random:SEED (default random:1), a folder or file of safetensors, or a .bin of llama2.c.") \
+	X(s.tokenizer, tokenizer, "tokenizer", OPT_STRING, OPT_LIST, "FILE", 0, 0, NULL, \
+	  "cpu: tokenizer.bin of llama2.c or SentencePiece's tokenizer.model, for traces with text. Default: seeded ids.") \
+	X(s.threads, threads, "threads", OPT_INT32, OPT_LIST, "N", 0, 1024, NULL, "cpu: threads. Default 0: all there are.") \
+	X(s.isa, isa, "isa", OPT_STRING, OPT_LIST, "base|avx2|avx512", 0, 0, NULL, \
+	  "cpu: instruction set of our kernels. Default: the best this machine has.") \
+	X(s.exec_time, time, "time", OPT_CHOICE, OPT_LIST, "warp|wall", 0, 0, exec_time_names, \
+	  "cpu: warp (default) skips times when there is nothing to run, wall waits for arrivals.") \
+	X(s.kv_cache_memory_bytes, kv_cache_memory_bytes, "kv-cache-memory-bytes", OPT_INT64, OPT_LIST, "N", 1, 1e15, NULL, \
+	  "cpu: memory of the KV cache. Default: 4 GiB, or a quarter of what is free where that is less.") \
+	X(s.batch_invariant, batch_invariant, "batch-invariant", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
+	  "cpu: what a request's tokens are does not depend on the requests beside it, to the last bit. Default off.") \
+	X(s.ignore_eos, ignore_eos, "ignore-eos", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
+	  "cpu: outputs are as long as the trace says, whatever is sampled. off: an end-of-sequence token ends them sooner. " \
+	  "Default on.") \
+	X(s.sampling.temperature, temperature, "temperature", OPT_DOUBLE, OPT_LIST, "T", 0, 100, NULL, \
+	  "cpu: 0 (default) samples greedily.") \
+	X(s.sampling.top_k, top_k, "top-k", OPT_INT32, OPT_LIST, "N", 0, INT32_MAX, NULL, \
+	  "cpu: sample among the N most likely tokens. Default 0: all.") \
+	X(s.sampling.top_p, top_p, "top-p", OPT_DOUBLE, OPT_LIST, "P", 0, 1, NULL, \
+	  "cpu: sample among the most likely tokens that together reach P. Default 1: all.")
+
+#define RUN_DIMENSIONS(X) SERVING_DIMENSIONS(X) BACKEND_DIMENSIONS(X)
 
 #define RUN_TEXT_FIELD(field, text, name, type, form, arg, min, max, choices, help) const char *text;
 struct run_texts {
@@ -120,7 +151,8 @@ struct run_opts {
 /* Everything but the policies; a command defines RUN_OPTS_STRUCT before it lists them. */
 #define RUN_OPTS                                                                                                       \
 	{.name = "What serves it", .type = OPT_TITLE},                                                                 \
-		RUN_DIMENSIONS(RUN_DIMENSION_ROW){.name = "The trace", .type = OPT_TITLE},                             \
+		SERVING_DIMENSIONS(RUN_DIMENSION_ROW){.name = "What runs it", .type = OPT_TITLE}, \
+		BACKEND_DIMENSIONS(RUN_DIMENSION_ROW){.name = "The trace", .type = OPT_TITLE},                             \
 		TRACE_READ_OPTS(RUN_OPTS_STRUCT, run.trace), TRACE_RANDOM_OPTS(RUN_OPTS_STRUCT, run.trace),            \
 		{.name = "What is made of it", .type = OPT_TITLE}, TRACE_SHAPE_OPTS(RUN_OPTS_STRUCT, run.trace),       \
 		{.name = "What is reported", .type = OPT_TITLE}, RUN_REPORT_OPTS(RUN_OPTS_STRUCT, run)
