@@ -244,6 +244,17 @@ static int32_t block_bytes(void)
 
 int matmul_open(struct matmul **out, struct pool *pool, enum cpu_isa isa, bool library, char *why, size_t size)
 {
+	return matmul_open_isa(out, pool, matmul_isas[isa], library, why, size);
+}
+
+void matmul_use_subnormals(struct matmul *mm, bool use)
+{
+	mm->subnormal = use;
+}
+
+int matmul_open_isa(struct matmul **out, struct pool *pool, const struct matmul_isa *isa, bool library, char *why,
+		    size_t size)
+{
 	(void)library;
 	struct matmul *mm = calloc(1, sizeof *mm);
 	struct scratch *scratch = aligned_alloc(64, (size_t)pool_threads(pool) * sizeof *scratch);
@@ -253,7 +264,7 @@ int matmul_open(struct matmul **out, struct pool *pool, enum cpu_isa isa, bool l
 		snprintf(why, size, "out of memory");
 		return -1;
 	}
-	mm->isa = matmul_isas[isa];
+	mm->isa = isa;
 	mm->pool = pool;
 	mm->scratch = scratch;
 	mm->block_bytes = block_bytes();

@@ -18,6 +18,7 @@
 #define KERNELS_CPU_MATMUL_ISA_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/cpu/isa_pick.h"
@@ -50,6 +51,14 @@ struct matmul_isa {
 extern const struct matmul_isa matmul_isa_base, matmul_isa_avx2, matmul_isa_avx512;
 /* NULL where the program does not hold it. */
 extern const struct matmul_isa *const matmul_isas[N_CPU_ISAS];
+
+/* matmul_open with kernels that are no instruction set's, and whether int8 weights are used as subnormals whatever is
+ * faster: for tests. */
+struct matmul;
+struct pool;
+int matmul_open_isa(struct matmul **out, struct pool *pool, const struct matmul_isa *isa, bool library, char *why,
+		    size_t size);
+void matmul_use_subnormals(struct matmul *mm, bool use);
 
 /* Bytes of one line. */
 static inline int32_t matmul_line_bytes(int32_t panel, enum num t)
