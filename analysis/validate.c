@@ -120,6 +120,14 @@ static int execute(struct work *k, struct err *e)
 	return rc;
 }
 
+/* As much memory, and the limits of the same model, where it is the weights that told it. */
+static void take_memory(struct run_settings *s, const struct engine_config *executed)
+{
+	s->num_gpu_blocks_override = executed->num_blocks;
+	s->engine.model_max_len = executed->model_max_len;
+	s->engine.window = executed->window;
+}
+
 /* Where the block tables part: by the block events, or else by the first step whose tables differ. */
 static void compare_tables(struct validate_result *r, const struct watch *a, const struct watch *b,
 			   const struct validate_parting *blocks)
@@ -148,6 +156,7 @@ int validate_replay(struct validate_result *r, const struct pass *executed, cons
 	struct err why = {0};
 	s.backend = BACKEND_REPLAY;
 	s.tape = tape;
+	take_memory(&s, &r->executed.engine);
 	log_check_begin(&check, executed->log);
 	struct pass p = {.what = "replaying",
 			 .settings = &s,
@@ -271,7 +280,7 @@ static int simulate(struct work *k, struct err *e)
 static void share_memory(struct work *k)
 {
 	k->simulated = k->setup->simulated;
-	k->simulated.num_gpu_blocks_override = k->result->executed.engine.num_blocks;
+	take_memory(&k->simulated, &k->result->executed.engine);
 }
 
 static int figures(struct work *k, struct err *e)
