@@ -181,7 +181,9 @@ static int count_blocks(struct parts *p, struct err *e)
 		return ERR_NONE;
 	}
 	if (p->kernels)
-		return c->kv_off ? ERR_NONE : run_exec_blocks(s, p->result->kv_bytes_per_token, &c->num_blocks, e);
+		return c->kv_off
+			       ? ERR_NONE
+			       : run_exec_blocks(s, p->result->kv_bytes_per_token, c->model_max_len, &c->num_blocks, e);
 	if (!p->has_model || !p->has_device) {
 		if (c->kv_off)
 			return ERR_NONE;

@@ -50,13 +50,19 @@ static int64_t available_bytes(void)
 	return kb * 1024;
 }
 
-int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t *num_blocks, struct err *e)
+int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t model_max_len,
+		    int32_t *num_blocks, struct err *e)
 {
 	int64_t bytes = s->kv_cache_memory_bytes, there = available_bytes();
 	int64_t block = kv_bytes_per_token * s->engine.block_size;
 	if (!bytes)
 		bytes = there && there / 4 < DEFAULT_KV_BYTES ? there / 4 : DEFAULT_KV_BYTES;
 	int64_t n = bytes / block;
+	/* More than all that may run at once could ever fill is of no use, unless old content is kept for its prefix. */
+	int64_t most =
+		((int64_t)s->engine.block_size - 1 + model_max_len) / s->engine.block_size * s->engine.max_num_seqs;
+	if (!s->kv_cache_memory_bytes && !s->engine.prefix_caching && model_max_len > 0 && n > most)
+		n = most;
 	if (n < 1)
 		return err_set(e, ERR_INPUT,
 			       "%lld bytes do not hold one KV block of %lld: raise --kv-cache-memory-bytes",

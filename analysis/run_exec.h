@@ -17,8 +17,9 @@ struct run_exec {
  * have not. */
 int run_exec_formats(const struct weight_format *weights, enum kv_dtype kv, enum num *weight_type, enum num *kv_type,
 		     struct err *e);
-/* KV blocks of its arena: as told, or what kv_cache_memory_bytes hold. */
-int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t *num_blocks, struct err *e);
+/* KV blocks of its arena: as told, or what kv_cache_memory_bytes hold. model_max_len: 0 = no limit. */
+int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t model_max_len,
+		    int32_t *num_blocks, struct err *e);
 
 /* Makes *out, a backend that runs kernels (exec_backend_free). All zero x is nothing yet; release with run_exec_close in
  * any case, after the backend. c has num_blocks. */
