@@ -138,7 +138,8 @@ static int load_layer(struct runner *r, struct weights *w, int32_t i, struct err
 {
 	static const enum tensor qkv[] = {TENSOR_Q, TENSOR_K, TENSOR_V}, o[] = {TENSOR_O}, down[] = {TENSOR_DOWN},
 				 qkv_bias[] = {TENSOR_Q_BIAS, TENSOR_K_BIAS, TENSOR_V_BIAS}, o_bias[] = {TENSOR_O_BIAS},
-				 gate_up[] = {TENSOR_GATE, TENSOR_UP};
+				 gate_up[] = {TENSOR_GATE, TENSOR_UP},
+				 gate_up_bias[] = {TENSOR_GATE_BIAS, TENSOR_UP_BIAS}, down_bias[] = {TENSOR_DOWN_BIAS};
 	const struct model *m = r->model;
 	struct layer_weights *l = &r->layers[i];
 	int rc = load_vector(r, w, TENSOR_ATTENTION_NORM, i, &l->attention_norm, e);
@@ -153,9 +154,9 @@ static int load_layer(struct runner *r, struct weights *w, int32_t i, struct err
 	if (!rc)
 		rc = pack(r, w, &l->o, o, m->o_bias ? o_bias : NULL, 1, i, e);
 	if (!rc)
-		rc = pack(r, w, &l->gate_up, gate_up, NULL, 2, i, e);
+		rc = pack(r, w, &l->gate_up, gate_up, m->mlp_bias ? gate_up_bias : NULL, 2, i, e);
 	if (!rc)
-		rc = pack(r, w, &l->down, down, NULL, 1, i, e);
+		rc = pack(r, w, &l->down, down, m->mlp_bias ? down_bias : NULL, 1, i, e);
 	return rc;
 }
 
