@@ -40,12 +40,13 @@ struct matmul_isa {
 	int32_t lanes, panel; /* panel = 4 lanes */
 	int32_t tile_rows; /* rows of the largest tile, <= MATMUL_MAX_TILE */
 	matmul_tile_fn tile[N_LINE_KINDS][MATMUL_MAX_TILE]; /* [..][rows - 1] */
-	/* to[n_k][panel] = the lines as f32, int8 without its scale; subnormal: w + 128, for x as it is. NULL for f32. */
-	void (*widen[N_LINE_KINDS])(float *to, const void *w, int32_t n_k);
-	/* y[rows][n] = (acc[rows][panel] - offset[rows]) * scale + bias, n <= panel outputs of a panel; each of offset,
-	 * scale (int8) and bias may be NULL. */
-	void (*finish)(float *y, int64_t ldy, const float *acc, int32_t rows, int32_t n, const double *offset,
-		       const float *scale, const float *bias);
+	/* to[n_k][panel] = the lines as f32, int8 without its scale; subnormal: w + 128, for x as it is. Lines of `to` are
+	 * ld floats apart. */
+	void (*widen[N_LINE_KINDS])(float *to, int64_t ld, const void *w, int32_t n_k);
+	/* y[rows][n] = (acc[rows][n] - offset[rows]) * scale + bias, rows ldy and lda floats apart; y may be acc. Each of
+	 * offset, scale (int8) and bias may be NULL. */
+	void (*finish)(float *y, int64_t ldy, const float *acc, int64_t lda, int32_t rows, int32_t n,
+		       const double *offset, const float *scale, const float *bias);
 };
 
 extern const struct matmul_isa matmul_isa_base, matmul_isa_avx2, matmul_isa_avx512;

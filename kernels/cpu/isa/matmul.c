@@ -85,42 +85,43 @@ INLINE void tile(int rows, enum line_kind kind, float *acc, const float *x, int6
 			vf_store(acc + r * PANEL + i * ISA_LANES, a[r][i] * (1 / unit(kind, i)));
 }
 
-static void widen_bf16(float *to, const void *w, int32_t n_k)
+INLINE void widen(enum line_kind kind, float *to, int64_t ld, const char *w, int32_t n_k, float add)
 {
 	for (int32_t k = 0; k < n_k; k++) {
 		vf v[4];
-		load_line(v, (const char *)w + k * LINE_BYTES(LINE_BF16), LINE_BF16);
+		load_line(v, w + k * LINE_BYTES(kind), kind);
 		for (int i = 0; i < 4; i++)
-			vf_store(to + k * PANEL + i * ISA_LANES, v[i]);
+			vf_store(to + k * ld + i * ISA_LANES, v[i] * (1 / unit(kind, i)) + add);
 	}
 }
 
-INLINE void widen_bytes(float *to, const char *w, int32_t n_k, float add)
+static void widen_f32(float *to, int64_t ld, const void *w, int32_t n_k)
 {
-	for (int32_t k = 0; k < n_k; k++) {
-		vf v[4];
-		load_line(v, w + k * LINE_BYTES(LINE_I8), LINE_I8);
-		for (int i = 0; i < 4; i++)
-			vf_store(to + k * PANEL + i * ISA_LANES, v[i] * (1 / unit(LINE_I8, i)) + add);
-	}
+	for (int32_t k = 0; k < n_k; k++)
+		memcpy(to + k * ld, (const float *)w + k * PANEL, PANEL * sizeof *to);
 }
 
-static void widen_i8(float *to, const void *w, int32_t n_k)
+static void widen_bf16(float *to, int64_t ld, const void *w, int32_t n_k)
 {
-	widen_bytes(to, w, n_k, 0);
+	widen(LINE_BF16, to, ld, w, n_k, -0.0f);
 }
 
-static void widen_i8_subnormal(float *to, const void *w, int32_t n_k)
+static void widen_i8(float *to, int64_t ld, const void *w, int32_t n_k)
 {
-	widen_bytes(to, w, n_k, 128);
+	widen(LINE_I8, to, ld, w, n_k, 0);
 }
 
-static void finish(float *y, int64_t ldy, const float *acc, int32_t rows, int32_t n, const double *offset,
+static void widen_i8_subnormal(float *to, int64_t ld, const void *w, int32_t n_k)
+{
+	widen(LINE_I8, to, ld, w, n_k, 128);
+}
+
+static void finish(float *y, int64_t ldy, const float *acc, int64_t lda, int32_t rows, int32_t n, const double *offset,
 		   const float *scale, const float *bias)
 {
 	for (int32_t r = 0; r < rows; r++)
 		for (int32_t i = 0; i < n; i++) {
-			float v = acc[r * PANEL + i];
+			float v = acc[r * lda + i];
 			if (offset)
 				v = (float)(v - offset[r]);
 			if (scale)
@@ -168,6 +169,6 @@ const struct matmul_isa ISA_NAME(matmul_isa) = {
 	.panel = PANEL,
 	.tile_rows = TILE,
 	.tile = {TILES(LINE_F32), TILES(LINE_BF16), TILES(LINE_I8), TILES(LINE_I8_SUBNORMAL)},
-	.widen = {NULL, widen_bf16, widen_i8, widen_i8_subnormal},
+	.widen = {widen_f32, widen_bf16, widen_i8, widen_i8_subnormal},
 	.finish = finish,
 };
