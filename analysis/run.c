@@ -136,7 +136,8 @@ static int load_hardware(struct parts *p, struct err *e)
 	int rc = s->weight_dtype ? weight_format_parse(s->weight_dtype, &p->weights, e) : ERR_NONE;
 	if (rc == ERR_NONE && s->kv_dtype)
 		rc = kv_dtype_parse(s->kv_dtype, &p->kv, e);
-	if (rc == ERR_NONE && (s->model || p->kernels)) {
+	/* A replay needs what the model says of lengths. */
+	if (rc == ERR_NONE && (s->model || p->kernels || (s->backend == BACKEND_REPLAY && s->weights))) {
 		rc = s->model ? model_load(&p->model, s->model, e) : model_of_weights(p, e);
 		p->has_model = rc == ERR_NONE;
 	}
