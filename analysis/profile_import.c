@@ -252,7 +252,7 @@ static int check_shape(const struct importing *m, const struct csv *c, struct er
 		      {"n_kv_head", model->n_kv_heads},
 		      {"n_expanded_embd", model->intermediate}};
 	for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-		int32_t says;
+		int32_t says = 0;
 		if (column(c, shapes[i].column) < 0)
 			continue;
 		if (read_int(c, shapes[i].column, &says, e))
