@@ -365,7 +365,9 @@ void session_print_serving(FILE *f, const struct session *s)
 	if (!served_alike(s))
 		return;
 	fputs("Served by ", f);
-	if (a->model && a->device)
+	if (r->backend_what[0])
+		fprintf(f, "%s (%s) on %s", a->model ? a->model : a->weights, r->weights_what, r->backend_what);
+	else if (a->model && a->device)
 		fprintf(f, "%s on %s", a->model, a->device);
 	else
 		fprintf(f, "%s", a->cost ? a->cost : "roofline");
