@@ -136,10 +136,11 @@ static int pack(struct runner *r, struct weights *w, struct matrix **out, const 
 
 static int load_layer(struct runner *r, struct weights *w, int32_t i, struct err *e)
 {
-	static const enum tensor qkv[] = {TENSOR_Q, TENSOR_K, TENSOR_V}, o[] = {TENSOR_O}, down[] = {TENSOR_DOWN},
-				 qkv_bias[] = {TENSOR_Q_BIAS, TENSOR_K_BIAS, TENSOR_V_BIAS}, o_bias[] = {TENSOR_O_BIAS},
-				 gate_up[] = {TENSOR_GATE, TENSOR_UP},
-				 gate_up_bias[] = {TENSOR_GATE_BIAS, TENSOR_UP_BIAS}, down_bias[] = {TENSOR_DOWN_BIAS};
+	static const enum tensor qkv[] = {TENSOR_Q, TENSOR_K, TENSOR_V},
+				 qkv_bias[] = {TENSOR_Q_BIAS, TENSOR_K_BIAS, TENSOR_V_BIAS}, o[] = {TENSOR_O},
+				 o_bias[] = {TENSOR_O_BIAS}, gate_up[] = {TENSOR_GATE, TENSOR_UP},
+				 gate_up_bias[] = {TENSOR_GATE_BIAS, TENSOR_UP_BIAS}, down[] = {TENSOR_DOWN},
+				 down_bias[] = {TENSOR_DOWN_BIAS};
 	const struct model *m = r->model;
 	struct layer_weights *l = &r->layers[i];
 	int rc = load_vector(r, w, TENSOR_ATTENTION_NORM, i, &l->attention_norm, e);
