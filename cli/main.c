@@ -13,10 +13,10 @@
 
 /* In the order help shows them. A command of two words stands beside those with the same first one. */
 static const struct command *const commands[] = {
-	&cmd_replay,         &cmd_compare,        &cmd_policies,       &cmd_capacity,     &cmd_runs,
-	&cmd_decisions,      &cmd_diff,           &cmd_profile,        &cmd_profile_list, &cmd_profile_show,
-	&cmd_profile_export, &cmd_profile_import, &cmd_profile_delete, &cmd_trace_info,   &cmd_trace_convert,
-	&cmd_trace_generate, &cmd_trace_slice,    &cmd_trace_fetch,    &cmd_help,
+	&cmd_replay,        &cmd_compare,        &cmd_policies,       &cmd_capacity,       &cmd_runs,
+	&cmd_generate,      &cmd_decisions,      &cmd_diff,           &cmd_profile,        &cmd_profile_list,
+	&cmd_profile_show,  &cmd_profile_export, &cmd_profile_import, &cmd_profile_delete, &cmd_trace_info,
+	&cmd_trace_convert, &cmd_trace_generate, &cmd_trace_slice,    &cmd_trace_fetch,    &cmd_help,
 };
 #define N_COMMANDS ((int)(sizeof commands / sizeof *commands))
 
@@ -27,15 +27,19 @@ const struct command *command_at(int i)
 
 const struct command *command_find(int argc, char **argv, int *words)
 {
+	const struct command *found = NULL;
 	for (int i = 0; argc > 0 && command_at(i); i++) {
 		const char *name = command_at(i)->name, *space = strchr(name, ' ');
-		if (!space && strcmp(name, argv[0]) == 0)
-			return *words = 1, command_at(i);
+		/* "profile list" goes before "profile" with the word "list". */
 		if (space && argc > 1 && strncmp(name, argv[0], (size_t)(space - name)) == 0 &&
 		    argv[0][space - name] == '\0' && strcmp(space + 1, argv[1]) == 0)
 			return *words = 2, command_at(i);
+		if (!space && strcmp(name, argv[0]) == 0) {
+			*words = 1;
+			found = command_at(i);
+		}
 	}
-	return NULL;
+	return found;
 }
 
 /* A copy, since parsing moves words. */
