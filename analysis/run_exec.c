@@ -6,6 +6,7 @@
 
 #include "analysis/executor.h"
 #include "core/mem.h"
+#include "exec/weights.h"
 
 #define DEFAULT_KV_BYTES (INT64_C(4) << 30) /* vLLM's for its CPU backend */
 
@@ -88,12 +89,10 @@ static int load_executor(struct run_exec *x, const struct executor_setup *setup,
 	return rc;
 }
 
-int run_exec_open(struct run_exec *x, const struct run_settings *s, const struct model *m,
-		  const struct weight_format *weights, enum kv_dtype kv, const struct engine_config *c,
-		  const struct workload *w, const struct run_io *io, struct run_result *r, struct backend *out,
-		  struct err *e)
+static int make_setup(struct executor_setup *out, const struct run_settings *s, const struct engine_config *c,
+		      const struct weight_format *weights, enum kv_dtype kv, struct err *e)
 {
-	struct executor_setup setup = {.backend = run_backend_names[s->backend],
+	*out = (struct executor_setup){.backend = run_backend_names[s->backend],
 				       .weights = s->weights,
 				       .tokenizer = s->tokenizer,
 				       .threads = s->threads,
@@ -104,7 +103,54 @@ int run_exec_open(struct run_exec *x, const struct run_settings *s, const struct
 				       .kv_off = c->kv_off,
 				       .check = c->check,
 				       .sampling = s->sampling};
-	int rc = run_exec_formats(weights, kv, &setup.weight_type, &setup.kv_type, e);
+	return run_exec_formats(weights, kv, &out->weight_type, &out->kv_type, e);
+}
+
+/* The model of settings, its formats and how many blocks there are: what a run does first, without the run. */
+static int load_model(const struct run_settings *s, struct model *m, struct weight_format *weights, enum kv_dtype *kv,
+		      struct engine_config *c, struct err *e)
+{
+	struct weight_format asked = {.automatic = true};
+	int rc = s->weight_dtype ? weight_format_parse(s->weight_dtype, &asked, e) : ERR_NONE;
+	if (rc == ERR_NONE && s->kv_dtype)
+		rc = kv_dtype_parse(s->kv_dtype, kv, e);
+	if (rc == ERR_NONE)
+		rc = s->model ? model_load(m, s->model, e) : weights_model(s->weights, m, e);
+	if (rc == ERR_NONE)
+		rc = model_weight_format(m, &asked, weights, e);
+	*c = s->engine;
+	c->num_blocks = s->num_gpu_blocks_override;
+	if (rc || c->kv_off || c->num_blocks)
+		return rc;
+	int32_t longest = c->model_max_len ? c->model_max_len : m->max_len;
+	return run_exec_blocks(s, model_kv_bytes_per_token(m, *kv, weights), longest, &c->num_blocks, e);
+}
+
+int run_exec_load(struct executor **out, const struct run_settings *s, struct err *e)
+{
+	struct model m = {0};
+	struct weight_format weights;
+	enum kv_dtype kv = KV_AUTO;
+	struct engine_config c;
+	struct executor_setup setup;
+	if (!s->model && !s->weights)
+		return err_set(e, ERR_INPUT, "what is to be run? Give --model, or --weights that say what they are of");
+	int rc = load_model(s, &m, &weights, &kv, &c, e);
+	if (rc == ERR_NONE)
+		rc = make_setup(&setup, s, &c, &weights, kv, e);
+	if (rc == ERR_NONE)
+		rc = executor_open(out, &setup, &m, e);
+	model_free(&m);
+	return rc;
+}
+
+int run_exec_open(struct run_exec *x, const struct run_settings *s, const struct model *m,
+		  const struct weight_format *weights, enum kv_dtype kv, const struct engine_config *c,
+		  const struct workload *w, const struct run_io *io, struct run_result *r, struct backend *out,
+		  struct err *e)
+{
+	struct executor_setup setup;
+	int rc = make_setup(&setup, s, c, weights, kv, e);
 	if (rc == ERR_NONE)
 		rc = load_executor(x, &setup, m, io->executor, e);
 	if (rc == ERR_NONE)

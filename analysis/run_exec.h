@@ -1,5 +1,4 @@
-/* run_exec.h: the parts of a run that only an executor has: a loaded model, the requests' tokens, the tape. Used by
- * run.c alone. */
+/* run_exec.h: the parts of a run that only an executor has: a loaded model, the requests' tokens, the tape. */
 #ifndef ANALYSIS_RUN_EXEC_H
 #define ANALYSIS_RUN_EXEC_H
 
@@ -20,6 +19,10 @@ int run_exec_formats(const struct weight_format *weights, enum kv_dtype kv, enum
 /* KV blocks of its arena: as told, or what kv_cache_memory_bytes hold. model_max_len: 0 = no limit. */
 int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t model_max_len,
 		    int32_t *num_blocks, struct err *e);
+
+/* An executor for runs with settings like s, to be offered to each of them (run_io.executor); executor_close releases it. Its
+ * setup.num_blocks is what the runs should be given as num_gpu_blocks_override: how much memory is free may change. */
+int run_exec_load(struct executor **out, const struct run_settings *s, struct err *e);
 
 /* Makes *out, a backend that runs kernels (exec_backend_free). All zero x is nothing yet; release with run_exec_close in
  * any case, after the backend. c has num_blocks. */
