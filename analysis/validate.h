@@ -175,9 +175,9 @@ int validate_estimate(const struct validate_setup *s, const struct workload *w, 
 /* Requests/s that the simulator serves when all are there at once: what a load is a share of. */
 int validate_capacity(const struct run_settings *simulated, const struct workload *w, int32_t blocks, double *rate,
 		      struct err *e);
-/* Stretches arrivals (and delays of dependents) so that `rate` requests/s arrive. at_ns[w->n] are the workload's own.
- * ERR_INPUT when they all come at once. */
-int validate_set_rate(struct workload *w, const int64_t *at_ns, double rate, double *speedup, struct err *e);
+/* How much faster w's arrivals have to be played for `rate` requests/s to arrive (--replay-speedup). ERR_INPUT when they all
+ * come at once. */
+int validate_speedup(const struct workload *w, double rate, double *speedup, struct err *e);
 
 /* Does it pass? Decisions and memory identical, nothing beyond what is allowed, complete. */
 bool validate_passed(const struct validate_result *r);

@@ -1,6 +1,4 @@
 /* validate_load.c: what the simulator says beforehand: how long it will take, and how much is too much. */
-#include <math.h>
-
 #include "analysis/validate.h"
 #include "core/err.h"
 #include "core/mem.h"
@@ -64,14 +62,15 @@ int validate_capacity(const struct run_settings *simulated, const struct workloa
 	return rc;
 }
 
-int validate_set_rate(struct workload *w, const int64_t *at_ns, double rate, double *speedup, struct err *e)
+int validate_speedup(const struct workload *w, double rate, double *speedup, struct err *e)
 {
 	int64_t first = INT64_MAX, last = INT64_MIN, n = 0;
 	for (int64_t i = 0; i < w->n; i++) {
 		if (w->n_parents && w->n_parents[i])
 			continue;
-		first = at_ns[i] < first ? at_ns[i] : first;
-		last = at_ns[i] > last ? at_ns[i] : last;
+		int64_t at_ns = w->specs[i].arrival_ns;
+		first = at_ns < first ? at_ns : first;
+		last = at_ns > last ? at_ns : last;
 		n++;
 	}
 	if (n < 2 || last <= first)
@@ -80,7 +79,5 @@ int validate_set_rate(struct workload *w, const int64_t *at_ns, double rate, dou
 			"--load: all requests arrive at the same time, which cannot be made faster or slower: give "
 			"--request-rate 1 as well");
 	*speedup = rate * (double)(last - first) / 1e9 / (double)(n - 1);
-	for (int64_t i = 0; i < w->n; i++)
-		w->specs[i].arrival_ns = (int64_t)floor((double)at_ns[i] / *speedup + 0.5);
 	return ERR_NONE;
 }

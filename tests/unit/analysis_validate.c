@@ -13,6 +13,7 @@
 #include "core/mem.h"
 #include "exec/tape.h"
 #include "tests/unit/analysis_fixture.h"
+#include "traces/shape.h"
 
 /* --- an executor that takes what we say ----------------------------------------------------------------------------- */
 
@@ -542,14 +543,17 @@ static void a_load_is_a_share_of_what_is_served_at_once(void)
 {
 	struct bench b;
 	struct err e = {0};
-	double rate = 0, speedup, s = 0;
-	int64_t at_ns[80], steps = 0;
+	struct shape shape;
+	double rate = 0, speedup = 0, s = 0;
+	int64_t steps = 0;
 	set_up(&b, 80, 40, 1);
-	for (int64_t i = 0; i < b.w.n; i++)
-		at_ns[i] = b.w.specs[i].arrival_ns;
+	int64_t last = b.w.specs[79].arrival_ns;
 	CHECK_INT(validate_capacity(&b.setup.simulated, &b.w, 0, &rate, &e), ERR_NONE);
-	CHECK_INT(b.w.specs[79].arrival_ns, at_ns[79]); /* the workload stays as it is */
-	CHECK_INT(validate_set_rate(&b.w, at_ns, 0.7 * rate, &speedup, &e), ERR_NONE);
+	CHECK_INT(b.w.specs[79].arrival_ns, last); /* the workload stays as it is */
+	CHECK_INT(validate_speedup(&b.w, 0.7 * rate, &speedup, &e), ERR_NONE);
+	shape_default(&shape);
+	shape.replay_speedup = speedup;
+	CHECK_INT(shape_apply(&b.w, &shape, &e), ERR_NONE);
 	go(&b);
 	CHECK_NEAR(b.r.offered_rate, 0.7 * rate, 1e-6 * rate);
 	CHECK_INT(validate_estimate(&b.setup, &b.w, 0, &s, &steps, &e), ERR_NONE);
@@ -560,9 +564,7 @@ static void a_load_is_a_share_of_what_is_served_at_once(void)
 	everybody_at_once(&b);
 	go(&b);
 	CHECK_NEAR(b.r.executed.metrics.request_throughput, rate, 1e-9 * rate);
-	for (int64_t i = 0; i < b.w.n; i++)
-		at_ns[i] = 7;
-	CHECK_INT(validate_set_rate(&b.w, at_ns, 1, &speedup, &e), ERR_INPUT);
+	CHECK_INT(validate_speedup(&b.w, 1, &speedup, &e), ERR_INPUT);
 	CU_ASSERT(strstr(e.text, "--request-rate") != NULL);
 	tear_down(&b);
 }

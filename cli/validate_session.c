@@ -1,0 +1,488 @@
+#include "cli/validate_session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "analysis/executor.h"
+#include "analysis/jout.h"
+#include "analysis/profile_measure.h"
+#include "analysis/run_exec.h"
+#include "analysis/store.h"
+#include "analysis/store_profile.h"
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "core/err.h"
+#include "core/mem.h"
+#include "sim/cost_models.h"
+
+/* --- what was typed ----------------------------------------------------------------------------------------------- */
+
+static int parse_loads(struct validate_session *s, struct err *e)
+{
+	const char *text = s->opts.loads;
+	s->n_loads = text ? 0 : 1;
+	while (text) {
+		char *end;
+		double v = strtod(text, &end);
+		if (end == text || (*end && *end != ',') || !(v > 0 && v <= 100))
+			return err_set(e, ERR_INPUT,
+				       "--load %s: shares of what can be served, as 0.3,0.7,1.2 (1 = all of it)",
+				       s->opts.loads);
+		if (s->n_loads == VALIDATE_LOADS)
+			return err_set(e, ERR_INPUT, "--load %s: at most %d of them", s->opts.loads, VALIDATE_LOADS);
+		s->load[s->n_loads++] = v;
+		text = *end ? end + 1 : NULL;
+	}
+	return ERR_NONE;
+}
+
+/* Policies may be several; a list of anything else would need another model loaded or measured for each. */
+static int check_lists(const struct validate_session *s, struct err *e)
+{
+	struct run_opts bare = s->opts.run;
+	struct arms policies;
+	memset(&bare.texts, 0, sizeof bare.texts);
+	bare.texts.backend = "cpu";
+	bare.texts.model = "llama-110m"; /* any: it is not loaded here */
+	struct err own = {0};
+	int rc = arms_make(&policies, &bare, true, &own);
+	bool several = rc == ERR_NONE && policies.n != s->base.arms.n;
+	arms_free(&policies);
+	if (rc)
+		return err_set(e, own.code, "%s", own.text);
+	return several ? err_set(e, ERR_INPUT, "only --policies and --load take several values in a validation")
+		       : ERR_NONE;
+}
+
+static int check_opts(const struct validate_session *s, struct err *e)
+{
+	const struct run_opts *o = &s->opts.run;
+	if (o->save_result || o->save_detailed)
+		return err_set(e, ERR_INPUT,
+			       "a validation writes no result files: --report FILE.md or --json have it all");
+	for (int32_t i = 0; i < s->base.arms.n; i++)
+		if (s->base.arms.at[i].s.backend != BACKEND_CPU)
+			return err_set(
+				e, ERR_INPUT,
+				"--backend %s executes nothing that could be compared with a simulation: use cpu",
+				run_backend_names[s->base.arms.at[i].s.backend]);
+	return ERR_NONE;
+}
+
+/* --- what predicts ------------------------------------------------------------------------------------------------ */
+
+/* How far the workload reaches. */
+struct reach {
+	int32_t tokens, context, seqs;
+};
+
+static struct reach reach_of(const struct validate_session *s)
+{
+	const struct workload *w = &s->base.loaded.workload;
+	const struct engine_config *c = &s->base.arms.at[0].s.engine;
+	int64_t prompts = 0, longest_prompt = 1, longest_output = 1,
+		seqs = w->n < c->max_num_seqs ? w->n : c->max_num_seqs;
+	for (int64_t i = 0; i < w->n; i++) {
+		const struct spec *q = &w->specs[i];
+		prompts += q->prompt_tokens;
+		longest_prompt = q->prompt_tokens > longest_prompt ? q->prompt_tokens : longest_prompt;
+		longest_output = q->output_tokens > longest_output ? q->output_tokens : longest_output;
+	}
+	int64_t tokens = prompts < c->max_num_batched_tokens ? prompts : c->max_num_batched_tokens;
+	if (tokens < longest_prompt)
+		tokens = longest_prompt;
+	/* Padded to the longest, where a policy pads. */
+	int64_t context = longest_prompt + longest_output;
+	return (struct reach){.tokens = (int32_t)(tokens > seqs ? tokens : seqs),
+			      .context = (int32_t)(context < INT32_MAX ? context : INT32_MAX),
+			      .seqs = (int32_t)seqs};
+}
+
+static bool covers(const struct profile *p, const struct reach *r)
+{
+	int64_t tokens = 0, context = 0, seqs = 0;
+	for (int32_t i = 0; i < p->n_points; i++) {
+		const struct profile_point *t = &p->points[i];
+		if (t->op == PROFILE_MATMUL && t->x > tokens)
+			tokens = t->x;
+		if (t->op == PROFILE_DECODE) {
+			seqs = t->x > seqs ? t->x : seqs;
+			context = t->y > context ? t->y : context;
+		}
+	}
+	return tokens >= r->tokens && context >= r->context && seqs >= r->seqs;
+}
+
+/* As the run's kernels call themselves. */
+static int describe_kernels(const struct run_settings *a, char *what, size_t size, int32_t *threads, struct err *e)
+{
+	const struct cpu_options o = {.threads = a->threads, .isa = a->isa, .batch_invariant = a->batch_invariant};
+	struct kernel_set *k;
+	char why[256] = "";
+	if (cpu_kernels_open(&k, &o, why, sizeof why))
+		return err_set(e, ERR_INPUT, "the CPU's kernels cannot be used: %s", why);
+	snprintf(what, size, "%s", k->what);
+	*threads = k->threads;
+	k->ops->close(k);
+	return ERR_NONE;
+}
+
+/* A profile in the database that was measured on this machine, with these kernels, as far as the workload reaches. */
+static bool find_profile(struct validate_session *s, const struct reach *reach, struct err *e)
+{
+	struct run_settings a = s->base.arms.at[0].s;
+	struct validate_machine m;
+	struct err none = {0};
+	char what[192], machine[128];
+	a.cost = "profiled";
+	if (describe_kernels(&a, what, sizeof what, &a.threads, e) || !s->base.store ||
+	    profile_for_run(s->base.store, &a, &s->profile, &none))
+		return false;
+	validate_machine(&m);
+	snprintf(machine, sizeof machine, "%.100s, %d CPUs", m.cpu, (int)m.cpus);
+	if (!s->profile.partial && strcmp(s->profile.machine, machine) == 0 && strcmp(s->profile.library, what) == 0 &&
+	    covers(&s->profile, reach))
+		return true;
+	profile_free(&s->profile);
+	return false;
+}
+
+static int measure_profile(struct validate_session *s, const struct reach *reach, struct err *e)
+{
+	const struct run_settings *a = &s->base.arms.at[0].s;
+	struct profile_measure o;
+	struct profile_measured did;
+	struct progress bar;
+	profile_measure_default(&o);
+	o.model = a->model;
+	o.weights = a->weights;
+	o.weight_dtype = a->weight_dtype;
+	o.kv_dtype = a->kv_dtype;
+	o.device = a->device ? a->device : o.device;
+	o.threads = a->threads;
+	o.isa = a->isa;
+	o.batch_invariant = a->batch_invariant;
+	o.block_size = a->engine.block_size;
+	o.max_tokens = reach->tokens;
+	o.max_context = reach->context;
+	o.max_seqs = reach->seqs;
+	if (a->kv_cache_memory_bytes)
+		o.kv_memory_bytes = a->kv_cache_memory_bytes;
+	o.budget_s = s->opts.profile_budget;
+	o.stop = stop_flag();
+	progress_begin(&bar, "measuring this machine", !s->quiet);
+	o.progress = progress_update;
+	o.ctx = &bar;
+	int rc = profile_measure(&s->profile, &did, &o, e);
+	progress_end(&bar);
+	if (rc == ERR_NONE && did.interrupted) {
+		profile_free(&s->profile);
+		rc = err_set(e, ERR_INTERRUPTED, "interrupted while the machine was measured");
+	}
+	s->measured_now = rc == ERR_NONE;
+	return rc == ERR_NONE && s->base.store ? store_save_profile(s->base.store, &s->profile, e) : rc;
+}
+
+static void describe_profile(struct validate_session *s)
+{
+	const struct profile *p = &s->profile;
+	if (p->id)
+		snprintf(s->cost_what, sizeof s->cost_what, "profiled: profile %lld (%s)", (long long)p->id,
+			 s->measured_now ? "measured just now" : p->created);
+	else
+		snprintf(s->cost_what, sizeof s->cost_what, "profiled: measured just now");
+}
+
+static int open_cost(struct validate_session *s, struct err *e)
+{
+	const char *cost = s->base.arms.at[0].s.cost ? s->base.arms.at[0].s.cost : "profiled";
+	char which[64];
+	struct reach reach = reach_of(s);
+	snprintf(s->cost, sizeof s->cost, "%s", cost);
+	snprintf(s->cost_what, sizeof s->cost_what, "%s", cost);
+	if (!cost_profile_which(cost, which, sizeof which))
+		return ERR_NONE;
+	int rc = ERR_NONE;
+	if (*which) {
+		struct store *own = NULL;
+		struct run_settings a = s->base.arms.at[0].s;
+		rc = s->base.store ? ERR_NONE : store_open(&own, s->opts.run.db, true, e);
+		if (rc == ERR_NONE)
+			rc = profile_for_run(own ? own : s->base.store, &a, &s->profile, e);
+		store_close(own);
+	} else if (!find_profile(s, &reach, e)) {
+		rc = e->code ? (int)e->code : measure_profile(s, &reach, e);
+	}
+	if (rc == ERR_NONE)
+		describe_profile(s);
+	return rc;
+}
+
+/* --- beginning ---------------------------------------------------------------------------------------------------- */
+
+/* The other side of an arm: the same, but foretold. */
+static struct run_settings simulated_side(const struct validate_session *s, const struct run_settings *a)
+{
+	struct run_settings out = *a;
+	out.backend = BACKEND_SIM;
+	out.cost = s->cost;
+	out.profile = s->profile.n_points ? &s->profile : NULL;
+	out.device = a->device ? a->device : "cpu";
+	out.arguments = NULL; /* it cannot be run again from the command line alone */
+	return out;
+}
+
+static int label_simulated(struct validate_session *s, const char *label, const char **out, struct err *e)
+{
+	size_t size = strlen(label) + 16;
+	char *text = mem_alloc(size);
+	if (!text)
+		return err_no_memory(e, "a label");
+	snprintf(text, size, "%s simulated", label);
+	s->labels[s->n_labels++] = text;
+	*out = text;
+	return ERR_NONE;
+}
+
+static struct validate_setup setup_of(const struct validate_session *s, int32_t arm)
+{
+	const struct run_settings *a = &s->base.arms.at[arm].s;
+	return (struct validate_setup){.executed = *a,
+				       .simulated = simulated_side(s, a),
+				       .executions = s->opts.repeats,
+				       .max_error = s->opts.max_error >= 0 ? s->opts.max_error : NAN};
+}
+
+/* How long it takes and how much is too much, before anything is executed. */
+static int look_ahead(struct validate_session *s, struct err *e)
+{
+	for (int32_t i = 0; i < s->base.arms.n; i++) {
+		const struct validate_setup v = setup_of(s, i);
+		const struct workload *w = &s->base.loaded.workload;
+		int rc = validate_estimate(&v, w, s->executor->setup.num_blocks, &s->estimate_s[i], NULL, e);
+		if (rc == ERR_NONE && s->opts.loads)
+			rc = validate_capacity(&v.simulated, w, s->executor->setup.num_blocks, &s->capacity[i], e);
+		if (rc)
+			return rc;
+	}
+	return ERR_NONE;
+}
+
+static int open_executor(struct validate_session *s, struct err *e)
+{
+	int rc = run_exec_load(&s->executor, &s->base.arms.at[0].s, e);
+	for (int32_t i = 0; rc == ERR_NONE && i < s->base.arms.n; i++)
+		if (!s->executor->setup.kv_off)
+			s->base.arms.at[i].s.num_gpu_blocks_override = s->executor->setup.num_blocks;
+	return rc;
+}
+
+static int make_room(struct validate_session *s, struct err *e)
+{
+	size_t n = (size_t)s->base.arms.n, all = n * (size_t)s->n_loads;
+	s->capacity = mem_zalloc(n, sizeof *s->capacity);
+	s->estimate_s = mem_zalloc(n, sizeof *s->estimate_s);
+	s->labels = mem_zalloc(all, sizeof *s->labels);
+	s->arguments = mem_zalloc(all, sizeof *s->arguments);
+	s->results = mem_zalloc(all, sizeof *s->results);
+	bool there = s->capacity && s->estimate_s && s->labels && s->arguments && s->results;
+	return there ? ERR_NONE : err_no_memory(e, "results");
+}
+
+static int begin(struct validate_session *s, struct err *e)
+{
+	int rc = arms_make(&s->base.arms, &s->opts.run, true, e);
+	if (rc == ERR_NONE)
+		rc = check_lists(s, e);
+	if (rc == ERR_NONE)
+		rc = check_opts(s, e);
+	if (rc == ERR_NONE)
+		rc = parse_loads(s, e);
+	if (rc == ERR_NONE)
+		rc = make_room(s, e);
+	if (rc == ERR_NONE)
+		rc = session_load(&s->opts.run, &s->base.arms, &s->base.loaded, e);
+	if (rc == ERR_NONE && s->base.loaded.workload.n == 0)
+		rc = err_set(e, ERR_INPUT,
+			     "there are no requests to run: the trace is empty or every row was left out");
+	if (rc == ERR_NONE && !s->opts.run.no_db)
+		rc = store_open(&s->base.store, s->opts.run.db, false, e);
+	if (rc == ERR_NONE)
+		rc = open_cost(s, e);
+	if (rc == ERR_NONE)
+		rc = open_executor(s, e);
+	return rc ? rc : look_ahead(s, e);
+}
+
+bool validate_session_begin(struct validate_session *s, const struct command *c, const struct validate_opts *o)
+{
+	struct err e = {0};
+	*s = (struct validate_session){.opts = *o, .quiet = o->run.quiet || o->run.json};
+	s->base = (struct session){.command = c, .opts = &s->opts.run};
+	s->base_speedup = o->run.trace.replay_speedup;
+	workload_init(&s->base.loaded.workload);
+	if (begin(s, &e) == ERR_NONE)
+		return true;
+	s->base.status = command_fail(c, &e);
+	return false;
+}
+
+void validate_session_free(struct validate_session *s)
+{
+	for (int32_t i = 0; i < s->n_results; i++)
+		validate_free(&s->results[i]);
+	for (int32_t i = 0; i < s->n_labels; i++)
+		mem_free(s->labels[i]);
+	for (int32_t i = 0; i < s->n_arguments; i++)
+		mem_free(s->arguments[i]);
+	mem_free(s->results);
+	mem_free(s->labels);
+	mem_free(s->arguments);
+	mem_free(s->capacity);
+	mem_free(s->estimate_s);
+	executor_close(s->executor);
+	profile_free(&s->profile);
+	session_free(&s->base);
+}
+
+/* --- one load, one policy ----------------------------------------------------------------------------------------- */
+
+/* The workload as it comes at that load: read once more, so that it is what --replay-speedup (or --request-rate) gives. */
+static int set_load(struct validate_session *s, int32_t arm, double load, struct err *e)
+{
+	struct trace_opts *t = &s->opts.run.trace;
+	struct run_settings *a = &s->base.arms.at[arm].s;
+	double rate = load * s->capacity[arm], speedup = 1;
+	int rc = validate_speedup(&s->base.loaded.workload, rate, &speedup, e);
+	if (rc)
+		return rc;
+	/* From what is loaded now to what is wanted: speeds multiply. */
+	if (t->request_rate > 0)
+		t->request_rate = rate;
+	else
+		t->replay_speedup *= speedup;
+	workload_free(&s->base.loaded.workload);
+	rc = session_load(&s->opts.run, &s->base.arms, &s->base.loaded, e);
+	a->replay_speedup = t->replay_speedup;
+	a->request_rate = t->request_rate;
+	return rc;
+}
+
+/* The command line without --load, and with the speed that came of it: what makes this very workload. */
+static int keep_arguments(struct validate_session *s, int32_t arm, bool loaded, struct err *e)
+{
+	const struct trace_opts *t = &s->opts.run.trace;
+	const char *const *words;
+	int n = command_line(&words);
+	char value[40];
+	struct jout j;
+	jout_open(&j, NULL);
+	jout_begin(&j, NULL, '[');
+	for (int i = 0; i < n; i++) {
+		if (strcmp(words[i], "--load") == 0)
+			i++;
+		else if (strncmp(words[i], "--load=", 7) != 0)
+			jout_text(&j, NULL, words[i]);
+	}
+	if (loaded) {
+		bool rate = t->request_rate > 0;
+		snprintf(value, sizeof value, "%.17g", rate ? t->request_rate : t->replay_speedup);
+		jout_text(&j, NULL, rate ? "--request-rate" : "--replay-speedup");
+		jout_text(&j, NULL, value);
+	}
+	jout_end(&j, ']');
+	char *text = NULL;
+	int rc = jout_close(&j, &text, e);
+	if (rc)
+		return rc;
+	s->arguments[s->n_arguments++] = text;
+	s->base.arms.at[arm].s.arguments = n > 0 ? text : NULL;
+	s->base.arms.at[arm].s.arm = arm;
+	return ERR_NONE;
+}
+
+struct told {
+	struct progress bar;
+	const char *label;
+	char text[160];
+	char what[64];
+	bool on;
+};
+
+static void tell(void *ctx, const char *what, double share)
+{
+	struct told *t = ctx;
+	if (strcmp(t->what, what) != 0) {
+		progress_end(&t->bar);
+		snprintf(t->what, sizeof t->what, "%s", what);
+		snprintf(t->text, sizeof t->text, "%.90s: %.60s", t->label, what);
+		progress_begin(&t->bar, t->text, t->on);
+	}
+	progress_update(&t->bar, (int64_t)(share * 100), 100);
+}
+
+static void complain(struct validate_session *s, const char *label, const struct err *e)
+{
+	struct err named = {.code = e->code};
+	if (e->code == ERR_NONE)
+		return;
+	snprintf(named.text, sizeof named.text, "%s: %.900s", label, e->text);
+	int status = command_fail(s->base.command, &named);
+	if (s->base.status == 0)
+		s->base.status = status;
+}
+
+static int validate_one(struct validate_session *s, int32_t arm, double load, struct err *e)
+{
+	struct run_settings *a = &s->base.arms.at[arm].s;
+	int rc = load > 0 ? set_load(s, arm, load, e) : ERR_NONE;
+	if (rc == ERR_NONE)
+		rc = keep_arguments(s, arm, load > 0, e);
+	if (rc)
+		return rc;
+	a->started_unix_s = (int64_t)time(NULL);
+	struct validate_setup setup = setup_of(s, arm);
+	rc = label_simulated(s, a->label, &setup.simulated.label, e);
+	if (rc)
+		return rc;
+	setup.load = load;
+	setup.capacity = s->capacity[arm];
+	struct told told = {.label = a->label, .on = !s->quiet};
+	const struct validate_io io = {
+		.stop = stop_flag(), .progress = tell, .ctx = &told, .store = s->base.store, .executor = s->executor};
+	struct validate_result *r = &s->results[s->n_results];
+	rc = validate_policy(&setup, &s->base.loaded.workload, &io, r, e);
+	progress_end(&told.bar);
+	if (rc)
+		return rc;
+	s->n_results++;
+	complain(s, a->label, &r->executed.store_err);
+	complain(s, a->label, &r->simulated.store_err);
+	complain(s, a->label, &r->store_err);
+	if (!validate_passed(r) && s->base.status == 0)
+		s->base.status = 1;
+	return ERR_NONE;
+}
+
+void validate_session_run(struct validate_session *s,
+			  void (*show)(const struct validate_session *s, const struct validate_result *r))
+{
+	for (int32_t l = 0; l < s->n_loads; l++) {
+		for (int32_t i = 0; i < s->base.arms.n && !*stop_flag(); i++) {
+			struct err e = {0};
+			int32_t before = s->n_results;
+			int rc = validate_one(s, i, s->load[l], &e);
+			if (rc)
+				complain(s, s->base.arms.at[i].s.label, &e);
+			if (s->n_results > before && show)
+				show(s, &s->results[before]);
+			if (rc == ERR_MEMORY)
+				return;
+		}
+	}
+	if (*stop_flag())
+		s->base.status = 130;
+}
