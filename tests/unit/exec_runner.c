@@ -263,6 +263,34 @@ static void logits_are_those_of_a_plain_forward_pass_in_double(void)
 		}
 }
 
+/* Batch-invariant kernels: the same bits. */
+static void pieces_blocks_and_threads_change_no_bit(void)
+{
+	static const int32_t pieces[] = {PROMPT, 8, 1, 5, 3}, sizes[] = {16, 1, 8, 32, 16};
+	static const enum num kinds[] = {NUM_F32, NUM_BF16, NUM_I8};
+	float first[TINY_VOCAB] = {0};
+	for (int32_t i = 0; i < 15; i++) {
+		struct tiny t;
+		struct err e = {0};
+		int32_t prompt[PROMPT], rows;
+		const float *logits;
+		tiny_open(&t, NULL, 1 + i % 3);
+		draw_prompt(prompt);
+		struct runner *r = tiny_runner(
+			&t,
+			(struct runner_setup){.n_pages = PAGES, .block_size = sizes[i % 5], .kv_type = kinds[i / 5]});
+		struct by_hand h = scattered(r, sizes[i % 5], &e);
+		for (int32_t at = 0; at < PROMPT; at += pieces[i % 5])
+			by_hand_step(&h, prompt + at, PROMPT - at < pieces[i % 5] ? PROMPT - at : pieces[i % 5]);
+		CU_ASSERT_EQUAL_FATAL(runner_logits(r, &logits, &rows, &e), ERR_NONE);
+		if (i % 5 == 0)
+			memcpy(first, logits, sizeof first);
+		CHECK_INT(memcmp(first, logits, sizeof first), 0);
+		runner_free(r);
+		tiny_close(&t);
+	}
+}
+
 static void narrower_weights_and_kv_cost_little(void)
 {
 	static const struct {
@@ -556,6 +584,7 @@ int main(void)
 		{"rotary_frequencies_are_scaled_as_the_model_says", rotary_frequencies_are_scaled_as_the_model_says},
 		{"logits_are_those_of_a_plain_forward_pass_in_double",
 		 logits_are_those_of_a_plain_forward_pass_in_double},
+		{"pieces_blocks_and_threads_change_no_bit", pieces_blocks_and_threads_change_no_bit},
 		{"narrower_weights_and_kv_cost_little", narrower_weights_and_kv_cost_little},
 		{"padding_and_held_rows_change_nothing", padding_and_held_rows_change_nothing},
 		{"a_read_of_anothers_page_is_caught", a_read_of_anothers_page_is_caught},
