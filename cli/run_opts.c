@@ -130,7 +130,6 @@ static int check_kernels_used(const struct arms *a, const struct run_opts *o, st
 	const struct {
 		const char *flag, *given;
 	} flags[] = {{"weights", o->texts.weights},
-		     {"tokenizer", o->texts.tokenizer},
 		     {"threads", o->texts.threads},
 		     {"isa", o->texts.isa},
 		     {"time", o->texts.time},
@@ -255,6 +254,7 @@ static int set_reports(struct arm *arm, const struct run_opts *o, struct err *e)
 			return e->code;
 	if (o->metric_percentiles && percentiles_parse(&s->percentiles, o->metric_percentiles, e) != ERR_NONE)
 		return e->code;
+	s->tokenizer = o->trace.tokenizer;
 	s->num_prompts = o->trace.num_prompts;
 	s->request_rate = o->trace.request_rate;
 	s->burstiness = o->trace.burstiness;

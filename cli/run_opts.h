@@ -71,8 +71,6 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 	  "of an executed run, --run.") \
 	X(s.weights, weights, "weights", OPT_STRING, OPT_LIST, "WEIGHTS", 0, 0, NULL, \
 	  "cpu: random:SEED (default random:1), a folder or file of safetensors, or a .bin of llama2.c.") \
-	X(s.tokenizer, tokenizer, "tokenizer", OPT_STRING, OPT_LIST, "FILE", 0, 0, NULL, \
-	  "cpu: tokenizer.bin of llama2.c or SentencePiece's tokenizer.model, for traces with text. Default: seeded ids.") \
 	X(s.threads, threads, "threads", OPT_INT32, OPT_LIST, "N", 0, 1024, NULL, "cpu: threads. Default 0: all there are.") \
 	X(s.isa, isa, "isa", OPT_STRING, OPT_LIST, "base|avx2|avx512", 0, 0, NULL, \
 	  "cpu: instruction set of our kernels. Default: the best this machine has.") \

@@ -5,6 +5,7 @@
 #include "core/err.h"
 #include "core/mem.h"
 #include "core/near.h"
+#include "exec/tokenizer.h"
 #include "traces/generate.h"
 #include "traces/reader.h"
 #include "traces/samples.h"
@@ -159,14 +160,11 @@ static int read_file(const struct trace_opts *o, const struct trace_options *r, 
 	return trace_load(o->dataset_path, r, w, report, e);
 }
 
-int trace_opts_read(const struct trace_opts *o, struct workload *w, struct trace_report *report, struct err *e)
+static int read_trace(const struct trace_opts *o, const struct trace_options *r, struct workload *w,
+		      struct trace_report *report, struct err *e)
 {
-	struct trace_options r;
 	const char *sample = sample_name(o);
 	memset(report, 0, sizeof *report);
-	int code = trace_opts_reader(o, &r, e);
-	if (code)
-		return code;
 	if (o->dataset_path && (is_random(o) || sample))
 		return err_set(e, ERR_INPUT, "--dataset-name %s needs no file, but \"%s\" is given", o->dataset_name,
 			       o->dataset_path);
@@ -174,13 +172,48 @@ int trace_opts_read(const struct trace_opts *o, struct workload *w, struct trace
 		return make_random(o, w, report, e);
 	if (sample) {
 		const struct sample *s = sample_find(sample);
-		return trace_load_memory(o->dataset_name, s->bytes, s->size, &r, w, report, e);
+		return trace_load_memory(o->dataset_name, s->bytes, s->size, r, w, report, e);
 	}
 	if (!o->dataset_path)
 		return err_set(
 			e, ERR_INPUT,
 			"no trace given: name a file, or use --dataset-name random or --dataset-name sample:azure");
-	return read_file(o, &r, w, report, e);
+	return read_file(o, r, w, report, e);
+}
+
+/* A tokenizer as readers want it; they hand over text without an end. */
+struct counting {
+	struct tokenizer *tokenizer;
+	char *text;
+	int64_t cap;
+};
+
+static int encode(void *ctx, const char *s, size_t n, bool first, int32_t **ids, int64_t *count, int64_t *cap,
+		  struct err *e)
+{
+	struct counting *c = ctx;
+	if (mem_grow((void **)&c->text, &c->cap, (int64_t)n + 1, 1))
+		return err_no_memory(e, "text to tokenize");
+	memcpy(c->text, s, n);
+	c->text[n] = '\0';
+	return tokenizer_encode(c->tokenizer, c->text, first, ids, count, cap, e);
+}
+
+int trace_opts_read(const struct trace_opts *o, struct workload *w, struct trace_report *report, struct err *e)
+{
+	struct trace_options r;
+	struct counting c = {0};
+	const struct trace_tokenizer t = {.encode = encode, .ctx = &c};
+	int code = trace_opts_reader(o, &r, e);
+	if (!code && o->tokenizer) {
+		code = tokenizer_open(&c.tokenizer, o->tokenizer, 0, e);
+		r.tokenizer = &t;
+	}
+	if (!code)
+		code = read_trace(o, &r, w, report, e);
+	tokenizer_close(c.tokenizer);
+	mem_free(c.text);
+	return code;
 }
 
 int trace_opts_load(const struct trace_opts *o, struct workload *w, struct trace_report *report, struct err *e)

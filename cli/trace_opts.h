@@ -29,6 +29,7 @@ struct trace_opts {
 	int32_t sharegpt_min_turns, sharegpt_min_prompt, sharegpt_min_output, sharegpt_max_prompt, sharegpt_max_total;
 	bool sharegpt_multi_turn;
 	bool keep_failed;
+	const char *tokenizer; /* path; NULL: lengths of text are estimated */
 	int32_t random_input_len, random_output_len, random_prefix_len;
 	double random_range_ratio;
 	/* shaping */
@@ -71,7 +72,10 @@ extern const char *const trace_bad_row_choices[]; /* error, skip */
 	 .help = "ShareGPT: keep all turns of a conversation, as one session with a growing prefix, instead of the " \
 		 "first two."}, \
 	{.name = "keep-failed", .type = OPT_FLAG, .offset = TRACE_OPT(T, m, keep_failed), \
-	 .help = "BurstGPT: keep the rows of failed requests (0 response tokens)."}
+	 .help = "BurstGPT: keep the rows of failed requests (0 response tokens)."}, \
+	{.name = "tokenizer", .type = OPT_STRING, .offset = TRACE_OPT(T, m, tokenizer), .arg = "FILE", \
+	 .help = "Counts the tokens of formats with text (ShareGPT, AIPerf): tokenizer.bin of llama2.c or SentencePiece's " \
+		 "tokenizer.model. Real kernels then compute that text. Default: lengths are estimated."}
 
 #define TRACE_RANDOM_OPTS(T, m) \
 	{.name = "random-input-len", .type = OPT_INT32, .offset = TRACE_OPT(T, m, random_input_len), .arg = "N", \
