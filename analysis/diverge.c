@@ -159,7 +159,8 @@ static void second_look(void *ctx, const struct event *ev)
 		}
 		/* Arrivals since the last decision are kept already. */
 	}
-	s->arrived += ev->kind == EVENT_ARRIVE;
+	bool later = p->nth == p->wanted && p->hash.n && ev->step != p->now.step;
+	s->arrived += ev->kind == EVENT_ARRIVE && !later;
 	if (decides) {
 		p->now.step = ev->step;
 		p->hash.n++;
