@@ -11,8 +11,9 @@
 
 static const struct attention_isa *const attention_isas[N_CPU_ISAS] = CPU_ISA_TABLES(attention_isa);
 
-/* Sequences of more rows than this are not cut along their context: their rows keep the threads busy. */
-enum { ROWS_CUT = 16, ITEMS_PER_THREAD = 4 };
+/* A context is cut into tasks of one split each where one task for it would be more than a thread's share, this often
+ * divided. Sequences of more rows have rows enough to share out. */
+enum { ROWS_CUT = 64, SHARES = 4 };
 
 /* A task: some rows of a sequence, some query heads of a KV head, one or all splits of the context they see. */
 struct attention_item {
@@ -198,6 +199,8 @@ static void attend_part(const struct running *run, const struct attention_item *
 	size_t each = partial_floats(x->dim), lines = (size_t)x->n_lines;
 	float *all = run->a->partials + it->partials;
 	float *own = all + (size_t)(it - run->a->items - it->first) * lines * each;
+	int32_t end = (it->split + 1) * ATTENTION_SPLIT;
+	x->until = end < x->until ? end : x->until;
 	isa->split(x, it->split);
 	for (size_t l = 0; l < lines; l++) {
 		own[l * each] = x->state.most[l];
@@ -234,6 +237,7 @@ static void run_item(void *ctx, int32_t task, int32_t thread)
 		.dim = run->dim,
 		.last = first_row + it->row,
 		.n_rows = it->n_rows,
+		.until = first_row + it->row + it->n_rows,
 		.pad = r->pad[it->seq],
 		.window = c->shape->window,
 		.kv_head = it->kv_head,
@@ -318,26 +322,37 @@ static void plan_block(struct attention *a, const struct attention_call *c, cons
 	}
 }
 
+/* The i-th block of rows of a sequence. */
+static struct attention_item block_at(const struct attention_call *c, const struct blocks *b, int32_t seq, int64_t i)
+{
+	int32_t rows = c->rows->q_at[seq + 1] - c->rows->q_at[seq];
+	struct attention_item block = {.seq = seq, .row = (int32_t)i * b->rows};
+	block.n_rows = rows - block.row < b->rows ? rows - block.row : b->rows;
+	splits_of(c, seq, block.row, block.n_rows, &block.split, &block.n_splits);
+	return block;
+}
+
 /* Long rows first (chunks come last in a step, and their last rows see most), so that no thread is left with a long one. */
 static void plan(struct attention *a, const struct attention_call *c, int32_t dim, int32_t threads, int64_t *n,
 		 int64_t *partials)
 {
 	const struct step_rows *r = c->rows;
 	struct blocks b = blocks_of(c->shape);
-	int64_t blocks = 0;
+	int64_t work = 0; /* rows times splits, over all heads */
 	*n = *partials = 0;
 	for (int32_t seq = 0; seq < r->n_seqs; seq++)
-		blocks += row_blocks(r, seq, &b) * c->shape->n_kv_heads * b.n_head_blocks;
-	for (int32_t seq = r->n_seqs - 1; seq >= 0; seq--) {
-		int32_t rows = r->q_at[seq + 1] - r->q_at[seq];
-		bool cut = threads > 1 && (rows == 1 || (rows <= ROWS_CUT && blocks < ITEMS_PER_THREAD * threads));
 		for (int64_t i = row_blocks(r, seq, &b) - 1; i >= 0; i--) {
-			struct attention_item block = {.seq = seq, .row = (int32_t)i * b.rows};
-			block.n_rows = rows - block.row < b.rows ? rows - block.row : b.rows;
-			splits_of(c, seq, block.row, block.n_rows, &block.split, &block.n_splits);
-			plan_block(a, c, &b, dim, &block, cut, n, partials);
+			struct attention_item block = block_at(c, &b, seq, i);
+			work += (int64_t)block.n_rows * block.n_splits * c->shape->n_kv_heads * b.n_head_blocks;
 		}
-	}
+	for (int32_t seq = r->n_seqs - 1; seq >= 0; seq--)
+		for (int64_t i = row_blocks(r, seq, &b) - 1; i >= 0; i--) {
+			struct attention_item block = block_at(c, &b, seq, i);
+			int64_t own = (int64_t)block.n_rows * block.n_splits;
+			bool few = r->q_at[seq + 1] - r->q_at[seq] <= ROWS_CUT;
+			plan_block(a, c, &b, dim, &block, threads > 1 && few && own * SHARES * threads > work, n,
+				   partials);
+		}
 }
 
 /* --- memory -------------------------------------------------------------------------------------------------------- */

@@ -28,6 +28,7 @@ struct attention_lines {
 	int32_t dim; /* head_dim rounded up to whole vectors: of q, acc, keys and values */
 	int32_t last; /* the token that is the first row itself: the last one it sees; the next row's is one further */
 	int32_t n_rows;
+	int32_t until; /* the task reads no token from here on: how far to fetch ahead */
 	int32_t pad, window;
 	int32_t kv_head;
 	const struct kv_shape *shape;

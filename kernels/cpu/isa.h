@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #define ISA_PASTE2(a, b) a##_##b
 #define ISA_PASTE(a, b) ISA_PASTE2(a, b)
@@ -31,28 +34,54 @@ static inline void vf_store(float *p, vf v)
 	memcpy(p, &v, sizeof v);
 }
 
+/* Written out: compilers make one broadcast of it, where a loop over lanes becomes an insertion each. */
 static inline vf vf_set(float x)
 {
-	vf v;
-	for (int i = 0; i < ISA_LANES; i++)
-		v[i] = x;
-	return v;
+#if ISA_LANES == 16
+	return (vf){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+#elif ISA_LANES == 8
+	return (vf){x, x, x, x, x, x, x, x};
+#else
+	return (vf){x, x, x, x};
+#endif
 }
 
+/* Conversions where compilers find the machine's instruction, and those where they do not. */
 /* bf16 is the upper half of an f32. */
 static inline vf vf_load_bf16(const uint16_t *p)
 {
 	vh h;
 	memcpy(&h, p, sizeof h);
+#if ISA_LANES == 8 && defined(__AVX2__)
+	return (vf)((vu)_mm256_cvtepu16_epi32((__m128i)h) << 16);
+#elif ISA_LANES == 16 && defined(__AVX512F__)
+	return (vf)((vu)_mm512_cvtepu16_epi32((__m256i)h) << 16);
+#elif ISA_LANES == 4 && defined(__SSE2__)
+	uint64_t u;
+	memcpy(&u, &h, sizeof u);
+	return (vf)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_cvtsi64_si128((long long)u));
+#else
 	vu u = __builtin_convertvector(h, vu) << 16;
 	return (vf)u;
+#endif
 }
 
 static inline vf vf_load_i8(const int8_t *p)
 {
+#if ISA_LANES == 8 && defined(__AVX2__)
+	return (vf)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+#elif ISA_LANES == 16 && defined(__AVX512F__)
+	return (vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+#elif ISA_LANES == 4 && defined(__SSE2__)
+	int32_t four;
+	memcpy(&four, p, sizeof four);
+	__m128i b = _mm_cvtsi32_si128(four), h = _mm_unpacklo_epi8(b, b);
+	return (vf)_mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(h, h), 24));
+#else
 	vb b;
 	memcpy(&b, p, sizeof b);
 	return __builtin_convertvector(__builtin_convertvector(b, vi), vf);
+#endif
 }
 
 #endif

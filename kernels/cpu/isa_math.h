@@ -52,9 +52,18 @@ ISA_INLINE vf vf_select(vi mask, vf a, vf b)
 	return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
 
+/* b where either is not a number. */
 ISA_INLINE vf vf_max(vf a, vf b)
 {
+#if ISA_LANES == 8 && defined(__AVX2__)
+	return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#elif ISA_LANES == 16 && defined(__AVX512F__)
+	return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif ISA_LANES == 4 && defined(__SSE2__)
+	return (vf)_mm_max_ps((__m128)a, (__m128)b);
+#else
 	return vf_select(a > b, a, b);
+#endif
 }
 
 ISA_INLINE vf vf_abs(vf v)
@@ -76,26 +85,44 @@ ISA_INLINE float vf_highest(vf v)
 #define VF_ROUND_MAGIC 12582912.0f
 
 /* e^x within 2 units in the last place for x in -87 .. 88; exactly 1 at 0, exactly 0 below -87 (and at minus
- * infinity), e^88 above 88. x = n ln 2 + r, and e^r is its Taylor series to the 7th power (|r| <= 0.347: 5e-9). */
-ISA_INLINE vf vf_exp(vf x)
+ * infinity). x = n ln 2 + r, and e^r = 1 + r + r^2 q(r), with q interpolated at the Chebyshev nodes of |r| <= 0.347: off by
+ * 1e-8. */
+ISA_INLINE vf vf_exp_below(vf x) /* x at most 88, or not a number */
 {
-	const vf low = vf_set(-87.0f), high = vf_set(88.0f), magic = vf_set(VF_ROUND_MAGIC);
+	const vf low = vf_set(-87.0f), magic = vf_set(VF_ROUND_MAGIC);
 	vi none = x < low;
-	x = vf_select(x > high, high, vf_select(none, low, x));
+	x = vf_max(low, x);
 	vf shifted = x * vf_set(0x1.715476p+0f) + magic;
 	vf n = shifted - magic;
 	vf r = x - n * vf_set(0x1.62e4p-1f); /* ln 2 in two parts; the upper has 15 bits, so that n times it is exact */
 	r = r - n * vf_set(0x1.7f7d1cp-20f);
-	vf p = vf_set(1.0f / 5040);
-	p = p * r + vf_set(1.0f / 720);
-	p = p * r + vf_set(1.0f / 120);
-	p = p * r + vf_set(1.0f / 24);
-	p = p * r + vf_set(1.0f / 6);
-	p = p * r + vf_set(0.5f);
-	p = p * r + vf_set(1.0f);
-	p = p * r + vf_set(1.0f);
+	vf q = vf_set(0x1.6d117cp-10f);
+	q = q * r + vf_set(0x1.120be2p-7f);
+	q = q * r + vf_set(0x1.555518p-5f);
+	q = q * r + vf_set(0x1.5554dcp-3f);
+	q = q * r + vf_set(0.5f);
+	q = q * r + vf_set(1.0f);
+	q = q * r + vf_set(1.0f);
 	vi scale = ((vi)shifted - (vi)magic + 127) << 23; /* 2^n: n stands in the low bits of `shifted` */
-	return vf_select(none, vf_set(0.0f), p * (vf)scale);
+	return (vf)(~none & (vi)(q * (vf)scale));
 }
+
+/* For any x: e^88 above 88. */
+ISA_INLINE vf vf_exp(vf x)
+{
+	const vf high = vf_set(88.0f);
+	return vf_exp_below(vf_select(x > high, high, x));
+}
+
+/* Keeps a value in a register that is used several times: compilers would rather load it again for each use. */
+#if defined(__x86_64__) && (ISA_LANES == 4 || (ISA_LANES == 8 && defined(__AVX__)))
+#define VF_KEEP(v) __asm__("" : "+x"(v))
+#elif defined(__x86_64__) && defined(__AVX512F__)
+#define VF_KEEP(v) __asm__("" : "+v"(v))
+#elif defined(__aarch64__) && ISA_LANES == 4
+#define VF_KEEP(v) __asm__("" : "+w"(v))
+#else
+#define VF_KEEP(v) (void)(v)
+#endif
 
 #endif

@@ -129,15 +129,19 @@ ISA_INLINE void score_2x4(float *p, const float *q, int32_t dim, const char *con
 	vf a = vf_set(0), b = a, c = a, d = a, e = a, f = a, g = a, h = a;
 	for (int32_t i = 0; i < dim; i += L) {
 		vf v = vf_load(q + i), w = vf_load(q + dim + i), key = load_as(type, k[0], i);
+		VF_KEEP(key);
 		a += v * key;
 		e += w * key;
 		key = load_as(type, k[1], i);
+		VF_KEEP(key);
 		b += v * key;
 		f += w * key;
 		key = load_as(type, k[2], i);
+		VF_KEEP(key);
 		c += v * key;
 		g += w * key;
 		key = load_as(type, k[3], i);
+		VF_KEEP(key);
 		d += v * key;
 		h += w * key;
 	}
@@ -147,6 +151,17 @@ ISA_INLINE void score_2x4(float *p, const float *q, int32_t dim, const char *con
 	memcpy(p + TILE, &s, sizeof s);
 }
 
+/* Asks for four tokens of the next tile, so that they are there when it is their turn. */
+static void fetch_ahead(const struct tile *next, int32_t j, int32_t row_bytes)
+{
+	for (int32_t i = j; i < j + 4; i++)
+		if (i >= next->lo && i < next->hi)
+			for (int32_t b = 0; b < row_bytes; b += 64) {
+				__builtin_prefetch(next->k[i] + b);
+				__builtin_prefetch(next->v[i] + b);
+			}
+}
+
 /* The first line that sees token j of the tile or a later one, as an even number. */
 static int32_t first_line(const struct attention_lines *x, const struct tile *t, int32_t j)
 {
@@ -154,10 +169,13 @@ static int32_t first_line(const struct attention_lines *x, const struct tile *t,
 	return row > 0 ? row * x->group & ~1 : 0;
 }
 
-ISA_INLINE void scores_as(const struct attention_lines *x, const struct tile *t, enum num type)
+ISA_INLINE void scores_as(const struct attention_lines *x, const struct tile *t, const struct tile *next, enum num type)
 {
+	int32_t row_bytes = x->shape->head_dim * num_bytes(x->shape->type);
 	for (int32_t j = t->lo & ~3; j < t->hi; j += 4) {
 		int32_t line = first_line(x, t, j);
+		if (next)
+			fetch_ahead(next, j, row_bytes);
 		for (; line + 2 <= x->n_lines; line += 2)
 			score_2x4(x->p + line * TILE + j, x->q + (size_t)line * (size_t)x->dim, x->dim, t->k + j, type);
 		if (line < x->n_lines)
@@ -165,14 +183,14 @@ ISA_INLINE void scores_as(const struct attention_lines *x, const struct tile *t,
 	}
 }
 
-ISA_APART void scores(const struct attention_lines *x, const struct tile *t)
+ISA_APART void scores(const struct attention_lines *x, const struct tile *t, const struct tile *next)
 {
 	if (t->type == NUM_F32)
-		scores_as(x, t, NUM_F32);
+		scores_as(x, t, next, NUM_F32);
 	else if (t->type == NUM_BF16)
-		scores_as(x, t, NUM_BF16);
+		scores_as(x, t, next, NUM_BF16);
 	else
-		scores_as(x, t, NUM_I8);
+		scores_as(x, t, next, NUM_I8);
 }
 
 /* --- softmax ------------------------------------------------------------------------------------------------------- */
@@ -182,34 +200,45 @@ ISA_APART float exp_one(float x)
 	return vf_exp(vf_set(x))[0];
 }
 
-/* Scores of tokens from .. to of the tile become exp(score - most), those of the others 0; *most and *sum go on.
- * Returns what acc has to be multiplied by. */
-ISA_APART float soften(float *p, const struct tile *t, int32_t from, int32_t to, float *most, float *sum)
+/* p *= by, lane by lane: the scales of int8. */
+ISA_APART void scale_tile(float *p, const float *by)
 {
-	const vf none = vf_set(-INFINITY);
-	vf highest = none;
-	vi index;
-	for (int i = 0; i < L; i++)
-		index[i] = i;
-	for (int32_t j = 0; j < TILE; j += L, index += L) {
-		vf s = vf_load(p + j);
-		if (t->scaled)
-			s *= vf_load(t->k_scale + j);
-		s = vf_select((index >= from) & (index < to), s, none);
-		vf_store(p + j, s);
-		highest = vf_max(s, highest);
-	}
+	for (int32_t j = 0; j < TILE; j += L)
+		vf_store(p + j, vf_load(p + j) * vf_load(by + j));
+}
+
+/* Scores of tokens the row does not see become minus infinity. */
+ISA_APART void hide(float *p, int32_t from, int32_t to)
+{
+	for (int32_t j = 0; j < from; j++)
+		p[j] = -INFINITY;
+	for (int32_t j = to; j < TILE; j++)
+		p[j] = -INFINITY;
+}
+
+/* Scores become exp(score - most), 0 for those hidden; *most and *sum go on. Returns what acc has to be multiplied by. */
+ISA_APART float soften(float *p, float *most, float *sum)
+{
+	enum { WAYS = TILE / L < 4 ? TILE / L : 4 };
+	vf highest = vf_load(p), total[WAYS];
+	for (int32_t j = L; j < TILE; j += L)
+		highest = vf_max(vf_load(p + j), highest);
 	float before = *most, now = vf_highest(highest);
 	now = now > before ? now : before;
-	vf total = vf_set(0), m = vf_set(now);
-	for (int32_t j = 0; j < TILE; j += L) {
-		vf e = vf_exp(vf_load(p + j) - m);
-		total += e;
-		vf_store(p + j, t->scaled ? e * vf_load(t->v_scale + j) : e);
-	}
+	for (int w = 0; w < WAYS; w++)
+		total[w] = vf_set(0);
+	const vf m = vf_set(now);
+	for (int32_t j = 0; j < TILE; j += WAYS * L)
+		for (int w = 0; w < WAYS; w++) {
+			vf e = vf_exp_below(vf_load(p + j + w * L) - m);
+			total[w] += e;
+			vf_store(p + j + w * L, e);
+		}
+	for (int w = 1; w < WAYS; w++)
+		total[0] += total[w];
 	float by = now > before ? exp_one(before - now) : 1;
 	*most = now;
-	*sum = *sum * by + vf_sum(total);
+	*sum = *sum * by + vf_sum(total[0]);
 	return by;
 }
 
@@ -233,7 +262,13 @@ static void softmax(const struct attention_lines *x, const struct tile *t)
 			memset(p, 0, TILE * sizeof *p);
 			continue;
 		}
-		float by = soften(p, t, from, to, &x->state.most[line], &x->state.sum[line]);
+		if (t->scaled)
+			scale_tile(p, t->k_scale);
+		if (from > 0 || to < TILE)
+			hide(p, from, to);
+		float by = soften(p, &x->state.most[line], &x->state.sum[line]);
+		if (t->scaled)
+			scale_tile(p, t->v_scale);
 		if (by != 1)
 			scale_by(x->state.acc + (size_t)line * (size_t)x->dim, by, x->dim);
 	}
@@ -241,11 +276,11 @@ static void softmax(const struct attention_lines *x, const struct tile *t)
 
 /* --- the weighted sum of values ------------------------------------------------------------------------------------ */
 
-/* 1 or 2 lines and 1 or 4 vectors of their acc, over tokens lo .. hi of the tile. */
+/* 1 or 2 lines and 1, 4 or 8 vectors of their acc, over tokens lo .. hi of the tile. */
 ISA_INLINE void gather_values(float *acc, const float *p, int32_t dim, int32_t i, const struct tile *t, int32_t hi,
 			      enum num type, int lines, int vectors)
 {
-	vf sum[2][4];
+	vf sum[2][8];
 	for (int l = 0; l < lines; l++)
 		for (int v = 0; v < vectors; v++)
 			sum[l][v] = vf_load(acc + l * dim + i + v * L);
@@ -253,6 +288,8 @@ ISA_INLINE void gather_values(float *acc, const float *p, int32_t dim, int32_t i
 		vf a = vf_set(p[j]), b = lines > 1 ? vf_set(p[TILE + j]) : a;
 		for (int v = 0; v < vectors; v++) {
 			vf value = load_as(type, t->v[j], i + v * L);
+			if (lines > 1)
+				VF_KEEP(value);
 			sum[0][v] += a * value;
 			if (lines > 1)
 				sum[1][v] += b * value;
@@ -270,28 +307,33 @@ static int32_t seen(const struct attention_lines *x, const struct tile *t, int32
 	return to < t->hi ? to : t->hi;
 }
 
+/* The last line of an odd number: more vectors of it at once, so that the next sum need not wait for the last. */
+ISA_INLINE void values_of_one(const struct attention_lines *x, const struct tile *t, int32_t line, enum num type)
+{
+	float *acc = x->state.acc + (size_t)line * (size_t)x->dim;
+	const float *p = x->p + line * TILE;
+	int32_t i = 0, dim = x->dim, hi = seen(x, t, line);
+	for (; i + 8 * L <= dim; i += 8 * L)
+		gather_values(acc, p, dim, i, t, hi, type, 1, 8);
+	for (; i + 4 * L <= dim; i += 4 * L)
+		gather_values(acc, p, dim, i, t, hi, type, 1, 4);
+	for (; i < dim; i += L)
+		gather_values(acc, p, dim, i, t, hi, type, 1, 1);
+}
+
 ISA_INLINE void values_as(const struct attention_lines *x, const struct tile *t, enum num type)
 {
-	int32_t dim = x->dim;
-	for (int32_t i = 0; i < dim;) {
-		bool wide = i + 4 * L <= dim;
-		int32_t line = 0;
-		for (; line + 2 <= x->n_lines; line += 2) {
-			float *acc = x->state.acc + (size_t)line * (size_t)dim;
-			if (wide)
-				gather_values(acc, x->p + line * TILE, dim, i, t, seen(x, t, line + 1), type, 2, 4);
-			else
-				gather_values(acc, x->p + line * TILE, dim, i, t, seen(x, t, line + 1), type, 2, 1);
-		}
-		if (line < x->n_lines) {
-			float *acc = x->state.acc + (size_t)line * (size_t)dim;
-			if (wide)
-				gather_values(acc, x->p + line * TILE, dim, i, t, seen(x, t, line), type, 1, 4);
-			else
-				gather_values(acc, x->p + line * TILE, dim, i, t, seen(x, t, line), type, 1, 1);
-		}
-		i += wide ? 4 * L : L;
-	}
+	int32_t pairs = x->n_lines & ~1, i = 0, dim = x->dim;
+	for (; i + 4 * L <= dim; i += 4 * L)
+		for (int32_t line = 0; line < pairs; line += 2)
+			gather_values(x->state.acc + (size_t)line * (size_t)dim, x->p + line * TILE, dim, i, t,
+				      seen(x, t, line + 1), type, 2, 4);
+	for (; i < dim; i += L)
+		for (int32_t line = 0; line < pairs; line += 2)
+			gather_values(x->state.acc + (size_t)line * (size_t)dim, x->p + line * TILE, dim, i, t,
+				      seen(x, t, line + 1), type, 2, 1);
+	if (pairs < x->n_lines)
+		values_of_one(x, t, pairs, type);
 }
 
 ISA_APART void values(const struct attention_lines *x, const struct tile *t)
@@ -306,29 +348,41 @@ ISA_APART void values(const struct attention_lines *x, const struct tile *t)
 
 /* --- a split ------------------------------------------------------------------------------------------------------- */
 
+/* Finds the tile that begins at token `first`; false where the rows see nothing of it. */
+static bool tile_at(const struct attention_lines *x, struct tile *t, int32_t first)
+{
+	int32_t lowest = x->window > 0 ? x->last - x->window + 1 : 0;
+	t->first = first;
+	t->lo = lowest > first ? lowest - first : 0;
+	t->hi = x->until - first < TILE ? x->until - first : TILE;
+	if (t->lo >= t->hi)
+		return false;
+	locate(x, t);
+	return true;
+}
+
 static void split(struct attention_lines *x, int32_t index)
 {
-	struct tile t;
+	struct tile tiles[2];
 	int32_t begin = index * ATTENTION_SPLIT, end = begin + ATTENTION_SPLIT;
-	int32_t lowest = x->window > 0 ? x->last - x->window + 1 : 0, last = x->last + x->n_rows;
-	end = end < last ? end : last;
+	end = end < x->until ? end : x->until;
 	for (int32_t line = 0; line < x->n_lines; line++) {
 		x->state.most[line] = -INFINITY;
 		x->state.sum[line] = 0;
 	}
 	memset(x->state.acc, 0, (size_t)x->n_lines * (size_t)x->dim * sizeof(float));
-	for (t.first = begin; t.first < end; t.first += TILE) {
-		t.lo = lowest > t.first ? lowest - t.first : 0;
-		t.hi = end - t.first < TILE ? end - t.first : TILE;
-		if (t.lo >= t.hi)
+	bool here = tile_at(x, &tiles[0], begin), there;
+	for (int32_t first = begin, which = 0; first < end; first += TILE, which ^= 1, here = there) {
+		struct tile *t = &tiles[which], *next = &tiles[which ^ 1];
+		there = tile_at(x, next, first + TILE);
+		if (!here)
 			continue;
-		locate(x, &t);
 		/* A tile that few lines read is read where it lies; others find it as floats, close together. */
 		if (x->n_lines > 2 || x->dim != x->shape->head_dim)
-			widen(x, &t);
-		scores(x, &t);
-		softmax(x, &t);
-		values(x, &t);
+			widen(x, t);
+		scores(x, t, there ? next : NULL);
+		softmax(x, t);
+		values(x, t);
 	}
 }
 
