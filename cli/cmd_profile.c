@@ -173,7 +173,7 @@ const struct command cmd_profile = {
 		    "lockstep profile --model llama-110m --weight-dtype fp32 --block-size 32 --budget 30 --name mine\n"
 		    "# then\n"
 		    "lockstep replay --cost-model profiled:mine --model llama-110m --device cpu --weight-dtype fp32 "
-		    "--block-size 32 --dataset-name sample:azure_conv\n",
+		    "--block-size 32 --dataset-name sample:azure\n",
 	.opts = opts,
 	.n_opts = sizeof opts / sizeof *opts,
 	.run = run,

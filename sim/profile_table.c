@@ -26,6 +26,7 @@ struct surface {
 	int64_t *y; /* by rail, then y */
 	double *ns;
 	double base, per_x, per_pair; /* the fit: base + per_x * x + per_pair * pairs(x, y) */
+	int64_t y_last; /* the largest of all rails */
 };
 
 struct profile_table {
@@ -177,6 +178,7 @@ static int make_surface(struct surface *s, const struct profile *p, enum profile
 		s->rails[s->n_rails - 1].n++;
 		s->y[i] = q->y;
 		s->ns[i] = q->ns;
+		s->y_last = q->y > s->y_last ? q->y : s->y_last;
 	}
 	fit_surface(s);
 	return ERR_NONE;
@@ -332,16 +334,22 @@ static void outside_x(const struct surface *s, double x, double *outside)
 	farther(outside, s->rails[0].x / x);
 }
 
+/* The last y that r knows of. What a rail of a single point lacks, it has from the fit, which knows them all. */
+static double rail_last(const struct surface *s, const struct rail *r)
+{
+	return (double)(r->n > 1 ? s->y[r->first + r->n - 1] : s->y_last);
+}
+
 /* First and last y at x: between two rails the line between theirs. */
 static void reach(const struct surface *s, double x, double *first, double *last)
 {
 	int32_t k = rail_before(s, x);
 	const struct rail *a = &s->rails[k < 0 ? 0 : k], *b = k < 0 || k + 1 == s->n_rails ? a : a + 1;
 	*first = (double)s->y[a->first];
-	*last = (double)s->y[a->first + a->n - 1];
+	*last = rail_last(s, a);
 	if (b != a && a->x != x) {
 		*first = between(a->x, *first, b->x, (double)s->y[b->first], x);
-		*last = between(a->x, *last, b->x, (double)s->y[b->first + b->n - 1], x);
+		*last = between(a->x, *last, b->x, rail_last(s, b), x);
 	}
 }
 
