@@ -72,29 +72,33 @@ static size_t page_scale_bytes(const struct runner *r)
 	return s->type == NUM_I8 ? (size_t)s->block_size * (size_t)s->n_kv_heads * sizeof(float) : 0;
 }
 
+static bool layer_make(struct runner *r, struct kv_layer *l, size_t pages)
+{
+	l->k = runner_alloc(r, pages * page_bytes(r), "KV pages", NULL);
+	l->v = l->k ? runner_alloc(r, pages * page_bytes(r), "KV pages", NULL) : NULL;
+	bool ok = l->v != NULL;
+	if (ok && page_scale_bytes(r)) {
+		l->k_scale = runner_alloc(r, pages * page_scale_bytes(r), "KV pages", NULL);
+		l->v_scale = l->k_scale ? runner_alloc(r, pages * page_scale_bytes(r), "KV pages", NULL) : NULL;
+		ok = l->v_scale != NULL;
+	}
+	if (ok && r->check) {
+		l->tags = runner_alloc(r, pages * (size_t)r->kv_shape.block_size * sizeof *l->tags, "tags", NULL);
+		ok = l->tags != NULL;
+	}
+	return ok;
+}
+
 static int arena_make(struct runner *r, int32_t n_pages, struct err *e)
 {
-	size_t pages = (size_t)n_pages, tags = pages * (size_t)r->kv_shape.block_size * sizeof(uint64_t);
 	r->kv_shape.n_pages = n_pages;
-	for (int32_t i = 0; i < r->n_layers; i++) {
-		struct kv_layer *l = &r->kv[i];
-		l->k = runner_alloc(r, pages * page_bytes(r), "KV pages", e);
-		l->v = l->k ? runner_alloc(r, pages * page_bytes(r), "KV pages", e) : NULL;
-		if (!l->v)
-			return ERR_MEMORY;
-		if (page_scale_bytes(r)) {
-			l->k_scale = runner_alloc(r, pages * page_scale_bytes(r), "scales of KV pages", e);
-			l->v_scale = l->k_scale ? runner_alloc(r, pages * page_scale_bytes(r), "scales of KV pages", e)
-						: NULL;
-			if (!l->v_scale)
-				return ERR_MEMORY;
-		}
-		if (r->check) {
-			l->tags = runner_alloc(r, tags, "tags of KV slots", e);
-			if (!l->tags)
-				return ERR_MEMORY;
-		}
-	}
+	for (int32_t i = 0; i < r->n_layers; i++)
+		if (!layer_make(r, &r->kv[i], (size_t)n_pages))
+			return err_set(
+				e, ERR_MEMORY,
+				"out of memory: %d KV blocks of %d tokens are %.2f GB: give the KV cache less (fewer "
+				"blocks, or bf16 or int8 ones)",
+				n_pages, r->kv_shape.block_size, (double)runner_kv_bytes(r) / 1e9);
 	return ERR_NONE;
 }
 
