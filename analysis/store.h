@@ -72,6 +72,8 @@ struct store_recipe {
 	char *arguments; /* JSON array: the command line as typed. NULL: made by a version that did not store it */
 	int32_t arm; /* which of that command line's runs it is */
 	int32_t num_gpu_blocks; /* as used; 0 = without */
+	int64_t profile_id; /* of its cost model's measured times; 0 = none */
+	uint64_t profile_hash;
 	int64_t steps; /* executed; -1: it came to no end */
 	uint64_t workload_hash, decision_hash, memory_hash; /* 0 where there is none */
 };

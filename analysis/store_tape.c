@@ -192,16 +192,16 @@ int store_write_outputs(struct store *s, const struct run_result *r, struct err 
 
 static const char recipe_sql[] =
 	"SELECT status, label, backend, policy, policy_params, trace, trace_hash, program_version, arguments,"
-	" coalesce(arm, 0), coalesce(num_gpu_blocks, 0),"
+	" coalesce(arm, 0), coalesce(num_gpu_blocks, 0), coalesce(profile_id, 0),"
 	" coalesce((SELECT value FROM metrics m WHERE m.run_id = runs.run_id AND name = 'steps'), -1), workload_hash, "
-	"coalesce(decision_hash, '0'), coalesce(memory_hash, '0')"
+	"coalesce(profile_hash, '0'), coalesce(decision_hash, '0'), coalesce(memory_hash, '0')"
 	" FROM runs WHERE run_id = ?";
 
 static int read_recipe(sqlite3_stmt *q, struct store_recipe *r, struct err *e)
 {
 	char **const texts[] = {&r->status, &r->label,      &r->backend,         &r->policy,   &r->policy_params,
 				&r->trace,  &r->trace_hash, &r->program_version, &r->arguments};
-	uint64_t *const hashes[] = {&r->workload_hash, &r->decision_hash, &r->memory_hash};
+	uint64_t *const hashes[] = {&r->workload_hash, &r->profile_hash, &r->decision_hash, &r->memory_hash};
 	int c = 0;
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++, c++) {
 		const char *text = (const char *)sqlite3_column_text(q, c);
@@ -210,6 +210,7 @@ static int read_recipe(sqlite3_stmt *q, struct store_recipe *r, struct err *e)
 	}
 	r->arm = sqlite3_column_int(q, c++);
 	r->num_gpu_blocks = sqlite3_column_int(q, c++);
+	r->profile_id = sqlite3_column_int64(q, c++);
 	r->steps = sqlite3_column_int64(q, c++);
 	for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++, c++) {
 		const char *text = (const char *)sqlite3_column_text(q, c);

@@ -1,5 +1,6 @@
 /* lockstep replay: one policy serves a trace. */
 #include <stdio.h>
+#include <string.h>
 
 #include "analysis/compare.h"
 #include "cli/command.h"
@@ -9,6 +10,7 @@
 
 struct replay_opts {
 	struct run_opts run;
+	const char *recorded; /* --run */
 };
 
 #define RUN_OPTS_STRUCT struct replay_opts
@@ -18,8 +20,41 @@ static const struct opt opts[] = {
 	 .offset = offsetof(struct replay_opts, run.policies),
 	 .arg = "NAME[:PARAM=VALUE,...]",
 	 .help = "How requests are scheduled: see `lockstep policies`. Default chunked."},
+	{.name = "run",
+	 .type = OPT_STRING,
+	 .offset = offsetof(struct replay_opts, recorded),
+	 .arg = "RUN",
+	 .help = "Replay the recorded times of this run on real kernels (a number, or latest): the same settings and "
+		 "the "
+		 "same trace, with --backend replay. Only what is reported can be chosen."},
 	RUN_OPTS,
 };
+#define N_OPTS ((int)(sizeof opts / sizeof *opts))
+
+/* A replay has the settings of its run: only these may be given beside. */
+static int check_replay(const struct replay_opts *o, const bool given[N_OPTS], struct err *e)
+{
+	static const char *const free_to_choose[] = {
+		"run",   "backend",     "dataset-path",  "goodput",    "metric-percentiles", "check", "record", "db",
+		"no-db", "save-result", "save-detailed", "result-dir", "result-filename",    "json",  "quiet"};
+	bool replays = o->run.texts.backend && strcmp(o->run.texts.backend, "replay") == 0;
+	if (!o->recorded)
+		return replays ? err_set(e, ERR_INPUT,
+					 "--backend replay: of which run? --run RUN names one (`lockstep runs list`)")
+			       : ERR_NONE;
+	if (o->run.texts.backend && !replays)
+		return err_set(e, ERR_INPUT, "--run replays recorded times, which --backend %s does not take",
+			       o->run.texts.backend);
+	for (int i = 0; i < N_OPTS; i++) {
+		bool ok = !given[i];
+		for (size_t k = 0; !ok && k < sizeof free_to_choose / sizeof *free_to_choose; k++)
+			ok = strcmp(opts[i].name, free_to_choose[k]) == 0;
+		if (!ok)
+			return err_set(e, ERR_INPUT, "--%s: a replay has the settings of the run it replays",
+				       opts[i].name);
+	}
+	return ERR_NONE;
+}
 
 static int print(const struct session *s, struct err *e)
 {
@@ -36,10 +71,13 @@ static int print(const struct session *s, struct err *e)
 static int parse(const struct command *c, int argc, char **argv, struct replay_opts *o, struct err *e)
 {
 	int n;
+	bool given[N_OPTS];
 	*o = (struct replay_opts){0};
 	run_opts_default(&o->run);
 	o->run.policies = "chunked";
-	int rc = opts_parse(opts, c->n_opts, o, argc, argv, &n, NULL, e);
+	int rc = opts_parse(opts, c->n_opts, o, argc, argv, &n, given, e);
+	if (rc == ERR_NONE)
+		rc = check_replay(o, given, e);
 	return rc ? rc : session_positional(&o->run, n, argv, e);
 }
 
@@ -59,7 +97,8 @@ static int run(const struct command *c, int argc, char **argv)
 	struct err e = {0};
 	if (parse(c, argc, argv, &o, &e) != ERR_NONE)
 		return command_fail(c, &e);
-	if (session_run(&s, c, &o.run, false) && !o.run.quiet && print(&s, &e) != ERR_NONE)
+	bool any = o.recorded ? session_replay(&s, c, &o.run, o.recorded) : session_run(&s, c, &o.run, false);
+	if (any && !o.run.quiet && print(&s, &e) != ERR_NONE)
 		s.status = command_fail(c, &e);
 	session_free(&s);
 	return s.status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/rerun.h"
+#include "analysis/store_profile.h"
 #include "cli/command.h"
 #include "core/err.h"
 #include "core/mem.h"
@@ -109,6 +110,24 @@ static int load(struct recalled *r, struct err *e)
 	return rc ? err_set(e, own.code, "%s", own.text) : ERR_NONE;
 }
 
+/* The measured times it took, not those that would be taken today. */
+static int load_profile(struct recalled *r, struct store *s, struct run_settings *settings, struct err *e)
+{
+	const struct store_recipe *was = &r->recipe;
+	struct err own = {0};
+	int rc = store_load_profile(s, was->profile_id, &r->profile, &own);
+	if (rc)
+		return err_set(e, own.code, "run %" PRId64 " took its times from profile %" PRId64 ": %.800s",
+			       was->run_id, was->profile_id, own.text);
+	if (r->profile.hash != was->profile_hash)
+		return err_set(e, ERR_INPUT,
+			       "run %" PRId64 ": profile %" PRId64
+			       " is not the one it took its times from (hash %016" PRIx64 ", and was %016" PRIx64 ")",
+			       was->run_id, was->profile_id, r->profile.hash, was->profile_hash);
+	settings->profile = &r->profile;
+	return ERR_NONE;
+}
+
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 static int settle(struct recalled *r, bool several, struct store *s, const char *dataset_path, struct err *e)
@@ -131,6 +150,8 @@ static int settle(struct recalled *r, bool several, struct store *s, const char 
 	r->settings = r->arms.at[r->recipe.arm].s;
 	rerun_settings(&r->settings, &r->recipe, &r->tape);
 	r->settings.label = r->recipe.label;
+	if (rerun_simulates(&r->recipe) && r->recipe.profile_id)
+		return load_profile(r, s, &r->settings, e);
 	return ERR_NONE;
 }
 
@@ -161,6 +182,7 @@ void recall_free(struct recalled *r)
 	arms_free(&r->arms);
 	workload_free(&r->loaded.workload);
 	tape_free(&r->tape);
+	profile_free(&r->profile);
 	for (int i = 0; i < r->n_words; i++)
 		mem_free(r->words[i]);
 	mem_free(r->words);

@@ -8,6 +8,7 @@
 #include "analysis/store.h"
 #include "cli/run_opts.h"
 #include "cli/run_session.h"
+#include "sim/profile.h"
 
 struct err;
 
@@ -19,6 +20,7 @@ struct recalled {
 	struct arms arms;
 	struct loaded loaded;
 	struct tape tape; /* empty of a simulation */
+	struct profile profile; /* of a simulation with measured times; else zero */
 	struct run_settings settings; /* ready for rerun_execute; its label is the run's */
 };
 

@@ -242,10 +242,8 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 	return ERR_NONE;
 }
 
-/* What is the same for all arms. */
-static int set_reports(struct arm *arm, const struct run_opts *o, struct err *e)
+int run_opts_reports(struct run_settings *s, const struct run_opts *o, struct err *e)
 {
-	struct run_settings *s = &arm->s;
 	s->engine.check = o->check;
 	s->record = (enum run_record)o->record;
 	s->save_detailed = o->save_detailed;
@@ -253,6 +251,15 @@ static int set_reports(struct arm *arm, const struct run_opts *o, struct err *e)
 		if (goodput_parse(&s->slo, o->goodput.at[i], e) != ERR_NONE)
 			return e->code;
 	if (o->metric_percentiles && percentiles_parse(&s->percentiles, o->metric_percentiles, e) != ERR_NONE)
+		return e->code;
+	return ERR_NONE;
+}
+
+/* What is the same for all arms. */
+static int set_reports(struct arm *arm, const struct run_opts *o, struct err *e)
+{
+	struct run_settings *s = &arm->s;
+	if (run_opts_reports(s, o, e) != ERR_NONE)
 		return e->code;
 	s->tokenizer = o->trace.tokenizer;
 	s->num_prompts = o->trace.num_prompts;

@@ -157,6 +157,9 @@ struct run_opts {
 
 void run_opts_default(struct run_opts *o);
 
+/* What o says of reporting alone, into s. ERR_INPUT. */
+int run_opts_reports(struct run_settings *s, const struct run_opts *o, struct err *e);
+
 /* One complete set of settings. */
 struct arm {
 	struct run_settings s;

@@ -10,6 +10,7 @@
 #include "analysis/store.h"
 #include "analysis/store_profile.h"
 #include "cli/progress.h"
+#include "cli/recall.h"
 #include "core/err.h"
 #include "core/mem.h"
 #include "sim/cost_models.h"
@@ -97,6 +98,15 @@ static int load_profiles(struct session *s, struct err *e)
 	return rc;
 }
 
+static int make_results(struct session *s, struct err *e)
+{
+	size_t n = (size_t)s->arms.n;
+	s->results = mem_zalloc(n, sizeof *s->results);
+	s->settings = mem_zalloc(n, sizeof *s->settings);
+	s->json = mem_zalloc(n, sizeof *s->json);
+	return s->results && s->settings && s->json ? ERR_NONE : err_no_memory(e, "results");
+}
+
 static int prepare(struct session *s, bool several, struct err *e)
 {
 	int rc = arms_make(&s->arms, s->opts, several, e);
@@ -108,13 +118,7 @@ static int prepare(struct session *s, bool several, struct err *e)
 		rc = session_load(s->opts, &s->arms, &s->loaded, e);
 	if (rc == ERR_NONE)
 		rc = keep_arguments(s, e);
-	if (rc != ERR_NONE)
-		return rc;
-	size_t n = (size_t)s->arms.n;
-	s->results = mem_zalloc(n, sizeof *s->results);
-	s->settings = mem_zalloc(n, sizeof *s->settings);
-	s->json = mem_zalloc(n, sizeof *s->json);
-	return s->results && s->settings && s->json ? ERR_NONE : err_no_memory(e, "results");
+	return rc ? rc : make_results(s, e);
 }
 
 /* --- one arm -------------------------------------------------------------------------------------------------- */
@@ -231,6 +235,16 @@ static bool run_arm(struct session *s, struct run_settings *a)
 	return rc != ERR_MEMORY && !*stop_flag();
 }
 
+static bool run_arms(struct session *s)
+{
+	for (int32_t i = 0; i < s->arms.n; i++)
+		if (!run_arm(s, &s->arms.at[i].s))
+			break;
+	if (*stop_flag())
+		s->status = 130;
+	return s->n_results > 0;
+}
+
 bool session_run(struct session *s, const struct command *c, const struct run_opts *o, bool several)
 {
 	struct err e = {0};
@@ -240,12 +254,78 @@ bool session_run(struct session *s, const struct command *c, const struct run_op
 		s->status = command_fail(c, &e);
 		return false;
 	}
-	for (int32_t i = 0; i < s->arms.n; i++)
-		if (!run_arm(s, &s->arms.at[i].s))
-			break;
-	if (*stop_flag())
-		s->status = 130;
-	return s->n_results > 0;
+	return run_arms(s);
+}
+
+/* --- a recorded run ----------------------------------------------------------------------------------------------- */
+
+/* The one arm there is has the recorded run's settings, and belongs to it. */
+static int make_replay_arm(struct session *s, struct err *e)
+{
+	struct recalled *r = s->replayed;
+	s->arms.at = mem_zalloc(1, sizeof *s->arms.at);
+	if (!s->arms.at)
+		return err_no_memory(e, "a run");
+	s->arms.n = 1;
+	s->arms.at[0].s = r->settings;
+	s->loaded = r->loaded;
+	workload_init(&r->loaded.workload); /* it has moved */
+	struct run_settings *a = &s->arms.at[0].s;
+	a->trace_path = r->recipe.trace;
+	a->trace_hash = s->loaded.report.bytes ? s->loaded.trace_hash : NULL;
+	return run_opts_reports(a, s->opts, e);
+}
+
+static int prepare_replay(struct session *s, const char *run, struct err *e)
+{
+	s->replayed = mem_zalloc(1, sizeof *s->replayed);
+	if (!s->replayed)
+		return err_no_memory(e, "a run");
+	int rc = store_open(&s->store, s->opts->db, s->opts->no_db, e);
+	if (rc == ERR_NONE)
+		rc = recall_named(s->replayed, s->store, run, s->opts->trace.dataset_path, e);
+	if (rc == ERR_NONE && s->replayed->settings.backend != BACKEND_REPLAY)
+		rc = err_set(e, ERR_INPUT,
+			     "run %" PRId64
+			     " was simulated, so that no times are recorded: `lockstep decisions %" PRId64
+			     "` makes it again",
+			     s->replayed->recipe.run_id, s->replayed->recipe.run_id);
+	if (rc == ERR_NONE)
+		rc = make_replay_arm(s, e);
+	if (s->opts->no_db) {
+		store_close(s->store);
+		s->store = NULL;
+	}
+	return rc ? rc : make_results(s, e);
+}
+
+/* Each batch was compared with the recorded one while it ran; this is the whole of the log. */
+static void compare_decisions(struct session *s)
+{
+	struct err e = {0};
+	uint64_t was = s->replayed->recipe.decision_hash, is = s->results[0].decision_hash;
+	if (s->status || !was || was == is)
+		return;
+	err_set(&e, ERR_INVARIANT,
+		"run %" PRId64 " decides otherwise than it did: its decision log's hash is %016" PRIx64
+		", and was %016" PRIx64,
+		s->replayed->recipe.run_id, is, was);
+	complain(s, s->settings[0], &e);
+}
+
+bool session_replay(struct session *s, const struct command *c, const struct run_opts *o, const char *run)
+{
+	struct err e = {0};
+	*s = (struct session){.command = c, .opts = o};
+	workload_init(&s->loaded.workload);
+	if (prepare_replay(s, run, &e) != ERR_NONE) {
+		s->status = command_fail(c, &e);
+		return false;
+	}
+	bool any = run_arms(s);
+	if (any)
+		compare_decisions(s);
+	return any;
 }
 
 void session_free(struct session *s)
@@ -264,6 +344,9 @@ void session_free(struct session *s)
 	mem_free(s->arguments);
 	workload_free(&s->loaded.workload);
 	arms_free(&s->arms);
+	if (s->replayed)
+		recall_free(s->replayed);
+	mem_free(s->replayed);
 }
 
 /* --- what is said --------------------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "traces/reader.h"
 
 struct command;
+struct recalled;
 struct store;
 
 /* A workload as it is run: read and shaped. Release the workload with workload_free. */
@@ -37,12 +38,16 @@ struct session {
 	const struct run_settings **settings; /* [n_results] of which arm each is */
 	char **json; /* [n_results] with --json */
 	int32_t n_results;
+	struct recalled *replayed; /* the run whose recorded times are replayed; else NULL */
 	int status; /* exit status so far */
 };
 
 /* Everything up to the results; problems are printed as they come. Returns false when there is nothing to show: the
  * exit status is s->status either way. Release with session_free. */
 bool session_run(struct session *s, const struct command *c, const struct run_opts *o, bool several);
+/* The same of one run in the database (its number, or "latest") that was executed on real kernels: its settings and its
+ * workload, its recorded times, o's reports. It must decide as it did. */
+bool session_replay(struct session *s, const struct command *c, const struct run_opts *o, const char *run);
 void session_free(struct session *s);
 
 /* What was read, in a few lines. */
