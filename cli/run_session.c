@@ -402,7 +402,7 @@ void session_print_workload(FILE *f, const struct session *s)
 			last = w->specs[i].arrival_ns;
 	}
 	char a[32], b[32], c[32];
-	fprintf(f, "Workload  %s", trace_opts_name(&s->opts->trace));
+	fprintf(f, "Workload  %s", s->arms.at[0].s.trace_path ? s->arms.at[0].s.trace_path : "");
 	if (s->loaded.report.format_name)
 		fprintf(f, " (%s)", s->loaded.report.format_name);
 	fprintf(f, "\n          %s requests, %s prompt + %s output tokens", grouped(w->n, a), grouped(in, b),
@@ -448,7 +448,9 @@ void session_print_serving(FILE *f, const struct session *s)
 	if (!served_alike(s))
 		return;
 	fputs("Served by ", f);
-	if (r->backend_what[0])
+	if (s->replayed)
+		fprintf(f, "the recorded times of run %" PRId64, s->replayed->recipe.run_id);
+	else if (r->backend_what[0])
 		fprintf(f, "%s (%s) on %s", a->model ? a->model : a->weights, r->weights_what, r->backend_what);
 	else if (a->model && a->device)
 		fprintf(f, "%s on %s", a->model, a->device);
