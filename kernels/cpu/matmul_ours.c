@@ -9,9 +9,10 @@
 enum { MIN_BLOCK = 16 << 10, TASKS_PER_THREAD = 8, X_ROWS_PER_TASK = 16 };
 /* How far ahead a single tile fetches, and over how many tiles the fetching of the next block is spread. */
 enum { AHEAD_BYTES = 1024, AHEAD_TILES = 4 };
-/* Up to so many rows tiles widen the weights themselves, each anew; beyond, a block is widened once for all of them. */
+/* Up to so many rows tiles widen the weights themselves, each anew; beyond, a block is widened once for all of them.
+ * Measured with AVX2; a single tile always does. */
 static const int32_t direct_rows[N_LINE_KINDS] = {
-	[LINE_F32] = INT32_MAX, [LINE_BF16] = 24, [LINE_I8] = 6, [LINE_I8_SUBNORMAL] = 48};
+	[LINE_F32] = INT32_MAX, [LINE_BF16] = 16, [LINE_I8] = 6, [LINE_I8_SUBNORMAL] = 16};
 
 struct product {
 	const struct matmul *mm;
@@ -142,6 +143,25 @@ static int32_t div_up(int32_t a, int32_t b)
 	return (a + b - 1) / b;
 }
 
+/* Rows into blocks that the caches hold, or smaller ones where a matrix of few outputs has to serve many threads; panels
+ * into groups that leave every thread several tasks. */
+static void split(struct product *p)
+{
+	int32_t tile = p->mm->isa->tile_rows, threads = pool_threads(p->mm->pool), n_panels = p->m->n_panels;
+	int32_t blocks = div_up(p->rows, MATMUL_ROW_BLOCK), wanted = div_up(4 * threads, n_panels);
+	int32_t most = div_up(p->rows, 8 * tile);
+	if (threads > 1 && blocks < wanted)
+		blocks = wanted < most ? wanted : most;
+	p->block_rows = div_up(div_up(p->rows, blocks), tile) * tile;
+	if (p->block_rows > MATMUL_ROW_BLOCK)
+		p->block_rows = MATMUL_ROW_BLOCK;
+	p->row_blocks = div_up(p->rows, p->block_rows);
+	p->group_panels = n_panels * p->row_blocks / (TASKS_PER_THREAD * threads);
+	if (p->group_panels < 1)
+		p->group_panels = 1;
+	p->groups = div_up(n_panels, p->group_panels);
+}
+
 /* Someone may have told this thread to take subnormals for zero (what -ffast-math links in does). */
 static bool subnormals_count(void)
 {
@@ -160,18 +180,10 @@ int matmul_ours(struct matmul *mm, float *y, const float *x, int32_t rows, const
 {
 	struct product p = {.mm = mm, .m = m, .y = y, .x = x, .rows = rows};
 	p.kind = matmul_line_kind(mm, m->type);
-	p.direct = rows <= direct_rows[p.kind];
+	p.direct = rows <= mm->isa->tile_rows || rows <= direct_rows[p.kind];
 	if (p.kind == LINE_I8_SUBNORMAL && prepare_x(mm, &p))
 		return -1;
-	p.row_blocks = div_up(rows, MATMUL_ROW_BLOCK);
-	p.block_rows = div_up(div_up(rows, p.row_blocks), mm->isa->tile_rows) * mm->isa->tile_rows;
-	if (p.block_rows > MATMUL_ROW_BLOCK)
-		p.block_rows = MATMUL_ROW_BLOCK;
-	p.row_blocks = div_up(rows, p.block_rows);
-	p.group_panels = m->n_panels * p.row_blocks / (TASKS_PER_THREAD * pool_threads(mm->pool));
-	if (p.group_panels < 1)
-		p.group_panels = 1;
-	p.groups = div_up(m->n_panels, p.group_panels);
+	split(&p);
 	pool_run(mm->pool, run_task, &p, p.row_blocks * p.groups);
 	return 0;
 }

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/matmul.h"
-#include "kernels/cpu/matmul_isa.h"
-#include "kernels/cpu/pool.h"
+#include "kernels/cpu/matmul_impl.h"
 #include "tests/support/suite.h"
 #include "tests/support/wide_isa.h"
 
@@ -390,6 +388,96 @@ static void rounding_to_bf16_is_to_nearest_even(void)
 	close_bench(&b);
 }
 
+/* Every shape and type, few rows and many, on one thread and several. */
+static void the_library_is_near(void)
+{
+	static const double most[] = {[NUM_F32] = 1e-6, [NUM_BF16] = 1e-6, [NUM_I8] = 1e-5};
+	struct bench b = open_bench(true);
+	if (!matmul_library(b.mm)) {
+		close_bench(&b);
+		test_skip("oneDNN is not installed");
+		return;
+	}
+	for (int s = 0; s < N_SHAPES * 3; s++) {
+		static const enum num types[] = {NUM_F32, NUM_BF16, NUM_I8};
+		enum num as = types[s % 3];
+		struct weights w = make_weights(&shapes[s / 3], as, NUM_F32);
+		struct matrix *m;
+		CU_ASSERT_FATAL(matmul_pack(b.mm, &m, w.parts, w.n_parts, w.n_in, as, b.why, sizeof b.why) == 0);
+		for (int32_t rows = 1; rows <= MAX_ROWS; rows += 23) {
+			size_t n = (size_t)rows * (size_t)w.n_out;
+			float *y = poisoned(n);
+			CU_ASSERT(matmul_by_library(b.mm, y + GUARD, w.x, rows, m) == 0);
+			CU_ASSERT(guards_whole(y, n));
+			check_small(error_of(y + GUARD, w.want, n), most[as], num_names[as]);
+			free(y);
+		}
+		matmul_free(m);
+		free_weights(&w);
+	}
+	close_bench(&b);
+}
+
+static struct matrix *pack_ones(struct bench *b, int32_t n_in, int32_t n_out, float *w)
+{
+	struct matrix *m;
+	for (int32_t i = 0; i < n_in * n_out; i++)
+		w[i] = 1;
+	struct matrix_part part = {.data = w, .type = NUM_F32, .n_out = n_out};
+	CU_ASSERT_FATAL(matmul_pack(b->mm, &m, &part, 1, n_in, NUM_F32, b->why, sizeof b->why) == 0);
+	return m;
+}
+
+/* Which way is faster is measured once per row count, however often it is asked for, and the way chosen is taken. */
+static void a_choice_is_made_once(void)
+{
+	enum { N_IN = 48, N_OUT = 100, ROWS = 40 };
+	static float w[N_IN * N_OUT], x[ROWS * N_IN], y[ROWS * N_OUT];
+	char text[1024];
+	struct bench b = open_bench(true);
+	if (!matmul_library(b.mm)) {
+		close_bench(&b);
+		test_skip("oneDNN is not installed");
+		return;
+	}
+	struct matrix *m = pack_ones(&b, N_IN, N_OUT, w);
+	CHECK_INT(matmul_choices(b.mm, text, sizeof text), 0);
+	CHECK_INT(matmul_tune(b.mm, m, ROWS), 0);
+	CHECK_INT(b.mm->n_choices, 2); /* from 16 rows, from 32 */
+	CHECK_INT(matmul_tune(b.mm, m, ROWS), 0);
+	for (int i = 0; i < ROWS * N_IN; i++)
+		x[i] = (float)(i / N_IN);
+	for (int library = 0; library < 2; library++) {
+		b.mm->choices[1].use_library = library;
+		CHECK_INT(matmul_run(b.mm, y, x, ROWS, m), 0);
+		CHECK_NEAR(y[0], 0, 0);
+		CHECK_NEAR(y[ROWS * N_OUT - 1], N_IN * (ROWS - 1), 0);
+	}
+	CHECK_INT(b.mm->n_choices, 2);
+	size_t n = matmul_choices(b.mm, text, sizeof text);
+	CHECK_INT(n, strlen(text));
+	CU_ASSERT(strstr(text, "f32, 32 rows and more, 48 to 100: ours") != NULL);
+	/* A short buffer gets what fits, and the length needed. */
+	char little[8];
+	CHECK_INT(matmul_choices(b.mm, little, sizeof little), n);
+	CHECK_STR(little, "f32, 16");
+	matmul_free(m);
+	close_bench(&b);
+}
+
+static void without_the_library_nothing_is_measured(void)
+{
+	static float w[64 * 64], x[64 * 64], y[64 * 64];
+	struct bench b = open_bench(false);
+	CU_ASSERT(matmul_library(b.mm) == NULL);
+	struct matrix *m = pack_ones(&b, 64, 64, w);
+	CHECK_INT(matmul_tune(b.mm, m, 64), 0);
+	CHECK_INT(matmul_run(b.mm, y, x, 64, m), 0);
+	CHECK_INT(b.mm->n_choices, 0);
+	matmul_free(m);
+	close_bench(&b);
+}
+
 /* A row of zeros has scale 0 and gives its bias, whatever x is. */
 static void int8_rows_of_zeros_give_their_bias(void)
 {
@@ -456,6 +544,9 @@ int main(void)
 		{"bf16_is_near_and_the_same_in_any_company", bf16_is_near_and_the_same_in_any_company},
 		{"int8_is_near_and_the_same_in_any_company", int8_is_near_and_the_same_in_any_company},
 		{"many_rows_come_in_blocks", many_rows_come_in_blocks},
+		{"the_library_is_near", the_library_is_near},
+		{"a_choice_is_made_once", a_choice_is_made_once},
+		{"without_the_library_nothing_is_measured", without_the_library_nothing_is_measured},
 		{"rounding_to_bf16_is_to_nearest_even", rounding_to_bf16_is_to_nearest_even},
 		{"int8_rows_of_zeros_give_their_bias", int8_rows_of_zeros_give_their_bias},
 		{"what_cannot_be_held_is_refused", what_cannot_be_held_is_refused},
