@@ -455,9 +455,8 @@ static void replay(const char *tokens, const char *logits, int least)
 			int other, rows;
 			double error = run_model(path, &m, k, &ways[w], rec.tokens, rec.n, rec.logits, &other, &rows);
 			worst = fmax(worst, error);
-			       error);
-			       CU_ASSERT(error <= 1e-4);
-			       CHECK_INT(other, 0);
+			CU_ASSERT(error <= 1e-4);
+			CHECK_INT(other, 0);
 		}
 		if (k) {
 			printf("  %s: worst relative error %.2g\n", set_names[set], worst);
