@@ -98,7 +98,7 @@ static int64_t blob_count(sqlite3_stmt *q, int c, int bytes)
 static int read_eos(sqlite3_stmt *q, struct tape *t, struct tape_entry *x, struct err *e)
 {
 	const unsigned char *bytes = sqlite3_column_blob(q, I_EOS - 1);
-	int rc = ERR_NONE;
+	int rc = x->n_eos && !bytes ? err_no_memory(e, READING) : ERR_NONE;
 	x->eos_at = t->n_eos;
 	for (int32_t i = 0; rc == ERR_NONE && i < x->n_eos; i++) {
 		int32_t req = (int32_t)get(bytes + (ptrdiff_t)4 * i, 4);
@@ -123,6 +123,8 @@ static int read_input(struct store *s, int64_t run_id, sqlite3_stmt *q, struct t
 		return err_set(e, ERR_INPUT, "%s: run %lld: its recorded inputs are damaged at number %lld", s->path,
 			       (long long)run_id, (long long)t->n);
 	const unsigned char *parts = sqlite3_column_blob(q, I_PARTS - 1);
+	if (n_parts && !parts)
+		return err_no_memory(e, READING);
 	for (int i = 0; i < n_parts; i++)
 		x.part_ns[i] = (int64_t)get(parts + (ptrdiff_t)8 * i, 8);
 	int rc = read_eos(q, t, &x, e);
@@ -204,8 +206,10 @@ static int read_recipe(sqlite3_stmt *q, struct store_recipe *r, struct err *e)
 	uint64_t *const hashes[] = {&r->workload_hash, &r->profile_hash, &r->decision_hash, &r->memory_hash};
 	int c = 0;
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++, c++) {
+		if (sqlite3_column_type(q, c) == SQLITE_NULL)
+			continue;
 		const char *text = (const char *)sqlite3_column_text(q, c);
-		if (text && !(*texts[i] = mem_strdup(text)))
+		if (!text || !(*texts[i] = mem_strdup(text)))
 			return err_no_memory(e, READING);
 	}
 	r->arm = sqlite3_column_int(q, c++);
