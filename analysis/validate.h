@@ -18,6 +18,7 @@
 
 #include "analysis/decisions.h"
 #include "analysis/run.h"
+#include "analysis/text.h"
 #include "core/backend.h"
 #include "core/err.h"
 #include "core/workload.h"
@@ -185,6 +186,8 @@ bool validate_passed(const struct validate_result *r);
 /* --- how it is shown ---------------------------------------------------------------------------------------------- */
 
 void validate_print(FILE *f, const struct validate_result *r);
+/* Milliseconds of a time; below half a microsecond it is 0. */
+const char *validate_ms(double ns, char buf[TEXT_NUMBER]);
 /* One object. */
 void validate_put_json(struct jout *j, const struct validate_result *r);
 /* The figures as a flat list: what the database keeps. */

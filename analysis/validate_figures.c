@@ -273,13 +273,22 @@ static void spreads_of(const struct request_times *again, int32_t n_again, int t
 	}
 }
 
-static double request_mape(const struct request_times *measured, const struct request_times *simulated, int time)
+static double mean_step(const struct validate_result *r)
+{
+	double sum = 0;
+	for (int64_t i = 0; i < r->n_points; i++)
+		sum += r->points[i].measured_ns;
+	return r->n_points ? sum / (double)r->n_points : 0;
+}
+
+static double request_mape(const struct request_times *measured, const struct request_times *simulated, int time,
+			   double step)
 {
 	double sum = 0;
 	int64_t n = 0;
 	for (int64_t i = 0; i < measured->n; i++) {
-		double off = percent_off(simulated->of[time][i], measured->of[time][i]);
-		if (isnan(off))
+		double m = measured->of[time][i], s = simulated->of[time][i], off = percent_off(s, m);
+		if (isnan(off) || (time == VALIDATE_QUEUE && m <= step && s <= step))
 			continue;
 		sum += fabs(off);
 		n++;
@@ -287,21 +296,11 @@ static double request_mape(const struct request_times *measured, const struct re
 	return n ? sum / (double)n : NAN;
 }
 
-static bool below_step(const struct validate_result *r, int time, double measured, double simulated)
-{
-	const struct validate_steps *all = &r->steps[VALIDATE_ALL];
-	double step = 0;
-	for (int64_t i = 0; i < r->n_points; i++)
-		step += r->points[i].measured_ns;
-	step = all->n ? step / (double)all->n : 0;
-	return time == VALIDATE_QUEUE && measured <= step && simulated <= step;
-}
-
 int figures_of_requests(struct validate_result *r, const struct request_times *measured,
 			const struct request_times *simulated, const struct request_times *again, int32_t n_again,
 			struct err *e)
 {
-	double *scratch = mem_alloc(((size_t)measured->n + 1) * sizeof *scratch);
+	double *scratch = mem_alloc(((size_t)measured->n + 1) * sizeof *scratch), step = mean_step(r);
 	int rc = scratch ? ERR_NONE : err_no_memory(e, "the requests' samples");
 	for (int t = 0; rc == ERR_NONE && t < VALIDATE_TIMES; t++) {
 		double m[VALIDATE_STATS], s[VALIDATE_STATS], spread[VALIDATE_STATS];
@@ -312,7 +311,7 @@ int figures_of_requests(struct validate_result *r, const struct request_times *m
 		if (rc)
 			break;
 		spreads_of(again, n_again, t, m, scratch, spread);
-		r->request_mape[t] = request_mape(measured, simulated, t);
+		r->request_mape[t] = request_mape(measured, simulated, t, step);
 		for (int k = 0; k < VALIDATE_STATS; k++)
 			r->times[t][k] = (struct validate_figure){
 				.measured = m[k],
@@ -321,7 +320,7 @@ int figures_of_requests(struct validate_result *r, const struct request_times *m
 				.spread = spread[k],
 				.n = r->n_samples[t][0],
 				.thin = k != VALIDATE_MEAN && percentile_is_thin(ranks[k], r->n_samples[t][0]),
-				.below_step = below_step(r, t, m[k], s[k])};
+				.below_step = t == VALIDATE_QUEUE && m[k] <= step && s[k] <= step};
 	}
 	mem_free(scratch);
 	return rc;

@@ -277,7 +277,7 @@ static void put_requests(FILE *f, const struct validate_result *r)
 			fprintf(f, "| %s %s |", validate_time_labels[t], names[side]);
 			for (int k = 0; k < VALIDATE_STATS; k++) {
 				const struct validate_figure *v = &r->times[t][k];
-				fprintf(f, " %s%s |", text_value((side ? v->simulated : v->measured) / 1e6, "ms", a),
+				fprintf(f, " %s%s |", validate_ms(side ? v->simulated : v->measured, a),
 					v->thin ? "~" : "");
 			}
 			fputc('\n', f);

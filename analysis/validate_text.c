@@ -25,6 +25,11 @@ static const char *size(double v, char buf[TEXT_NUMBER])
 	return buf;
 }
 
+const char *validate_ms(double ns, char buf[TEXT_NUMBER])
+{
+	return text_value(fabs(ns) < 500 ? 0.0 : ns / 1e6, "ms", buf);
+}
+
 static void print_title(FILE *f, const struct validate_result *r)
 {
 	char a[TEXT_NUMBER];
@@ -102,7 +107,7 @@ static void print_values(FILE *f, const char *what, const struct validate_figure
 	char a[TEXT_NUMBER];
 	fprintf(f, "    %-9s%-11s", what, simulated ? "simulated" : "measured");
 	for (int k = 0; k < VALIDATE_STATS; k++)
-		fprintf(f, "%13s%c", text_value((simulated ? row[k].simulated : row[k].measured) / 1e6, "ms", a),
+		fprintf(f, "%16s%c", validate_ms(simulated ? row[k].simulated : row[k].measured, a),
 			row[k].thin ? '~' : ' ');
 	fputc('\n', f);
 }
@@ -121,17 +126,17 @@ static void print_errors(FILE *f, const struct validate_figure *row, double of_r
 			snprintf(cell, sizeof cell, "%s", text);
 		else
 			snprintf(cell, sizeof cell, "%s (%.1f)", text, row[k].spread);
-		fprintf(f, "%14s", cell);
+		fprintf(f, "%17s", cell);
 	}
 	if (!isnan(of_requests))
-		fprintf(f, "   each with itself %.1f %%", of_requests);
+		fprintf(f, "%9.1f %%", of_requests);
 	fputc('\n', f);
 }
 
 static void print_requests(FILE *f, const struct validate_result *r)
 {
 	bool thin = false, below = false;
-	fprintf(f, "\n  %-22s%13s %13s %13s %13s\n", "requests, ms", "mean", "p50", "p90", "p99");
+	fprintf(f, "\n  %-22s%16s %16s %16s %16s %11s\n", "requests, ms", "mean", "p50", "p90", "p99", "each");
 	for (int t = 0; t < VALIDATE_TIMES; t++) {
 		const struct validate_figure *row = r->times[t];
 		print_values(f, validate_time_labels[t], row, false);
@@ -151,6 +156,7 @@ static void print_requests(FILE *f, const struct validate_result *r)
 	if (r->executions > 1)
 		fprintf(f, "    in brackets: how far %s execution%s of the same decisions lay from the first, %%\n",
 			r->executions == 2 ? "a second" : "further", r->executions == 2 ? "" : "s");
+	fputs("    each: mean absolute error of the requests, each against itself\n", f);
 	if (thin)
 		fputs("    ~ from too few samples to be relied on\n", f);
 	if (below)
