@@ -122,9 +122,10 @@ static int exec_init(void *self, const struct engine *engine, struct err *e)
 	for (int64_t i = 0; i < x->w->n; i++)
 		x->last_step[i] = -1;
 	x->n_live = x->submitted = x->waited = 0;
+	int rc = runner_forget(x->setup.runner, e);
 	x->origin_ns = system_ns();
 	x->skipped_ns = x->reading_ns = x->last_end_ns = 0;
-	return ERR_NONE;
+	return rc;
 }
 
 static int exec_submit(void *self, const struct batch *b, struct err *e)

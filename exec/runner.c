@@ -330,6 +330,22 @@ int runner_step(struct runner *r, const struct step_input *in, struct step_outpu
 	return rc ? rc : tell_fault(r, t->step, e);
 }
 
+int runner_forget(struct runner *r, struct err *e)
+{
+	size_t slots = (size_t)r->kv_shape.n_pages * (size_t)r->kv_shape.block_size;
+	if (!r->check || !slots)
+		return ERR_NONE;
+	uint64_t *none = mem_zalloc(slots, sizeof *none);
+	if (!none)
+		return err_no_memory(e, "tags of KV slots");
+	int rc = ERR_NONE;
+	for (int32_t i = 0; i < r->n_layers && !rc; i++)
+		if (r->ops->upload(r->set, r->kv[i].tags, none, slots * sizeof *none))
+			rc = runner_kernel_failed(r, e);
+	mem_free(none);
+	return rc;
+}
+
 /* --- looking at it ------------------------------------------------------------------------------------------------- */
 
 const struct tag_fault *runner_fault(const struct runner *r, int32_t *layer)

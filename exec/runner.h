@@ -50,6 +50,8 @@ struct step_output {
  * slots outside the arena are refused before anything runs. ERR_INVARIANT names the first KV slot that held something
  * else than it should. */
 int runner_step(struct runner *r, const struct step_input *in, struct step_output *out, struct err *e);
+/* Checking: no slot holds anything any more. Before another run on the same runner, whose tokens may be the same. */
+int runner_forget(struct runner *r, struct err *e);
 /* After such an error: which read it was (its sequence and token of the last step's tables) and in which layer; NULL when
  * no read was wrong. */
 const struct tag_fault *runner_fault(const struct runner *r, int32_t *layer);

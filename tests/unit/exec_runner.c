@@ -458,6 +458,18 @@ static void a_slot_written_by_mistake_is_caught(void)
 	checked_close(&c);
 }
 
+static void what_an_earlier_run_left_is_not_taken_for_this_ones(void)
+{
+	struct checked c;
+	int32_t layer, token = 1;
+	checked_open(&c, 1);
+	CU_ASSERT(by_hand_step(&c.hand, c.prompt, 20) >= 0);
+	CHECK_INT(runner_forget(c.runner, &c.err), ERR_NONE);
+	CHECK_INT(by_hand_step(&c.hand, &token, 1), -1);
+	CHECK_INT(runner_fault(c.runner, &layer)->n, 20);
+	checked_close(&c);
+}
+
 static void tables_that_point_outside_the_arena_are_refused(void)
 {
 	struct checked c;
@@ -589,6 +601,8 @@ int main(void)
 		{"padding_and_held_rows_change_nothing", padding_and_held_rows_change_nothing},
 		{"a_read_of_anothers_page_is_caught", a_read_of_anothers_page_is_caught},
 		{"a_slot_written_by_mistake_is_caught", a_slot_written_by_mistake_is_caught},
+		{"what_an_earlier_run_left_is_not_taken_for_this_ones",
+		 what_an_earlier_run_left_is_not_taken_for_this_ones},
 		{"tables_that_point_outside_the_arena_are_refused", tables_that_point_outside_the_arena_are_refused},
 		{"sampling_is_seeded_by_request_and_output", sampling_is_seeded_by_request_and_output},
 		{"fewer_layers_are_run_when_asked", fewer_layers_are_run_when_asked},
