@@ -82,7 +82,7 @@ static int plot_distribution(FILE *f, const struct validate_result *r, enum vali
 	static const char *const names[2] = {"measured", "simulated"};
 	const int64_t *n = r->n_samples[time];
 	double low = INFINITY, high = 0, most = (double)(n[0] > n[1] ? n[0] : n[1]);
-	double *x = mem_alloc(((size_t)most + 1) * 2 * sizeof *x), *y = x ? x + (size_t)most + 1 : NULL;
+	double *x = mem_alloc(((size_t)most + 2) * 2 * sizeof *x), *y = x ? x + (size_t)most + 2 : NULL;
 	if (!x)
 		return err_no_memory(e, "a plot");
 	for (int side = 0; side < 2; side++)
@@ -92,11 +92,13 @@ static int plot_distribution(FILE *f, const struct validate_result *r, enum vali
 	svg_begin(&s, f, title, svg_axis_around(low, high, high > 20 * low, "ms"),
 		  (struct svg_axis){.low = 0, .high = 1, .label = "share of requests"});
 	for (int side = 0; side < 2; side++) {
+		x[0] = n[side] ? r->samples[time][side][0] / 1e6 : NAN;
+		y[0] = 0;
 		for (int64_t i = 0; i < n[side]; i++) {
-			x[i] = r->samples[time][side][i] / 1e6;
-			y[i] = (double)(i + 1) / (double)n[side];
+			x[i + 1] = r->samples[time][side][i] / 1e6;
+			y[i + 1] = (double)(i + 1) / (double)n[side];
 		}
-		svg_line(&s, x, y, n[side], true, (enum svg_colour)side);
+		svg_line(&s, x, y, n[side] + 1, true, (enum svg_colour)side);
 		svg_legend(&s, names[side], (enum svg_colour)side);
 	}
 	svg_end(&s);

@@ -88,7 +88,7 @@ static void linear_ticks(struct svg *s, const struct svg_axis *a, bool vertical)
 	else if (rough > ten)
 		step = 2 * ten;
 	for (double k = ceil(a->low / step - 1e-9); k * step <= a->high * (1 + 1e-12); k++)
-		tick(s, vertical, k * step);
+		tick(s, vertical, k * step + 0.0); /* never -0 */
 }
 
 /* Powers of ten; where there are few, 2 and 5 times them as well. */

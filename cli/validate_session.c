@@ -16,6 +16,7 @@
 #include "cli/progress.h"
 #include "core/err.h"
 #include "core/mem.h"
+#include "exec/weights.h"
 #include "sim/cost_models.h"
 
 /* --- what was typed ----------------------------------------------------------------------------------------------- */
@@ -60,15 +61,14 @@ static int check_lists(const struct validate_session *s, struct err *e)
 static int check_opts(const struct validate_session *s, struct err *e)
 {
 	const struct run_opts *o = &s->opts.run;
+	const char *backend = o->texts.backend;
 	if (o->save_result || o->save_detailed)
 		return err_set(e, ERR_INPUT,
 			       "a validation writes no result files: --report FILE.md or --json have it all");
-	for (int32_t i = 0; i < s->base.arms.n; i++)
-		if (s->base.arms.at[i].s.backend != BACKEND_CPU)
-			return err_set(
-				e, ERR_INPUT,
-				"--backend %s executes nothing that could be compared with a simulation: use cpu",
-				run_backend_names[s->base.arms.at[i].s.backend]);
+	if (strcmp(backend, "sim") == 0 || strcmp(backend, "replay") == 0)
+		return err_set(e, ERR_INPUT,
+			       "--backend %s executes nothing that a simulation could be compared with: use cpu",
+			       backend);
 	return ERR_NONE;
 }
 
@@ -79,26 +79,47 @@ struct reach {
 	int32_t tokens, context, seqs;
 };
 
-static struct reach reach_of(const struct validate_session *s)
+/* 0 = the model has no limit. */
+static int longest_of_model(const struct run_settings *a, int32_t *longest, struct err *e)
+{
+	struct model m;
+	int rc = a->model ? model_load(&m, a->model, e) : weights_model(a->weights, &m, e);
+	if (rc)
+		return rc;
+	*longest = m.max_len;
+	model_free(&m);
+	return ERR_NONE;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int reach_of(const struct validate_session *s, struct reach *out, struct err *e)
 {
 	const struct workload *w = &s->base.loaded.workload;
 	const struct engine_config *c = &s->base.arms.at[0].s.engine;
-	int64_t prompts = 0, longest_prompt = 1, longest_output = 1,
-		seqs = w->n < c->max_num_seqs ? w->n : c->max_num_seqs;
+	int64_t prompts = 0, longest_prompt = 1, longest_output = 1, seqs = smaller(w->n, c->max_num_seqs);
+	int32_t longest = 0;
+	int rc = longest_of_model(&s->base.arms.at[0].s, &longest, e);
+	if (rc)
+		return rc;
 	for (int64_t i = 0; i < w->n; i++) {
-		const struct spec *q = &w->specs[i];
-		prompts += q->prompt_tokens;
-		longest_prompt = q->prompt_tokens > longest_prompt ? q->prompt_tokens : longest_prompt;
-		longest_output = q->output_tokens > longest_output ? q->output_tokens : longest_output;
+		prompts += w->specs[i].prompt_tokens;
+		longest_prompt = larger(longest_prompt, w->specs[i].prompt_tokens);
+		longest_output = larger(longest_output, w->specs[i].output_tokens);
 	}
-	int64_t tokens = prompts < c->max_num_batched_tokens ? prompts : c->max_num_batched_tokens;
-	if (tokens < longest_prompt)
-		tokens = longest_prompt;
-	/* Padded to the longest, where a policy pads. */
-	int64_t context = longest_prompt + longest_output;
-	return (struct reach){.tokens = (int32_t)(tokens > seqs ? tokens : seqs),
-			      .context = (int32_t)(context < INT32_MAX ? context : INT32_MAX),
-			      .seqs = (int32_t)seqs};
+	/* Several prompts in one step are measured as one as long; with padding, each may be as long as the longest. */
+	int64_t tokens = larger(larger(longest_prompt, seqs), smaller(prompts, c->max_num_batched_tokens));
+	int64_t context = smaller(larger(longest_prompt + longest_output, tokens), longest ? longest : INT32_MAX);
+	*out = (struct reach){(int32_t)smaller(tokens, context), (int32_t)context, (int32_t)seqs};
+	return ERR_NONE;
 }
 
 static bool covers(const struct profile *p, const struct reach *r)
@@ -200,12 +221,14 @@ static int open_cost(struct validate_session *s, struct err *e)
 {
 	const char *cost = s->base.arms.at[0].s.cost ? s->base.arms.at[0].s.cost : "profiled";
 	char which[64];
-	struct reach reach = reach_of(s);
+	struct reach reach;
 	snprintf(s->cost, sizeof s->cost, "%s", cost);
 	snprintf(s->cost_what, sizeof s->cost_what, "%s", cost);
 	if (!cost_profile_which(cost, which, sizeof which))
 		return ERR_NONE;
-	int rc = ERR_NONE;
+	int rc = reach_of(s, &reach, e);
+	if (rc)
+		return rc;
 	if (*which) {
 		struct store *own = NULL;
 		struct run_settings a = s->base.arms.at[0].s;
@@ -294,11 +317,11 @@ static int make_room(struct validate_session *s, struct err *e)
 
 static int begin(struct validate_session *s, struct err *e)
 {
-	int rc = arms_make(&s->base.arms, &s->opts.run, true, e);
+	int rc = check_opts(s, e);
+	if (rc == ERR_NONE)
+		rc = arms_make(&s->base.arms, &s->opts.run, true, e);
 	if (rc == ERR_NONE)
 		rc = check_lists(s, e);
-	if (rc == ERR_NONE)
-		rc = check_opts(s, e);
 	if (rc == ERR_NONE)
 		rc = parse_loads(s, e);
 	if (rc == ERR_NONE)
