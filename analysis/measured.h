@@ -34,6 +34,7 @@ struct measured_hints {
 	char from[512]; /* the file they stand in */
 	char model[128]; /* as the server calls it */
 	char device[128];
+	char version[32]; /* of vLLM: decides what is on where nothing else is said */
 	int32_t max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_gpu_blocks;
 	bool has_prefix_caching, prefix_caching;
 	bool has_async_scheduling, async_scheduling;

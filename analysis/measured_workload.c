@@ -1,6 +1,7 @@
 /* measured_workload.c: the requests of a log as a workload, alone or joined with the trace that the client had sent; and
  * what a server's own description of its settings says. */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +83,18 @@ static void take_flag(const struct json_reader *r, const char *key, bool *has, b
 	*has = true;
 }
 
+/* What vLLM does where it is not told otherwise: the prefix cache is on since 0.8 (its v1 engine), asynchronous scheduling
+ * since 0.14. */
+static void take_version(const struct json_reader *top, struct measured_hints *h)
+{
+	int major, minor;
+	json_read_string(top, "vllm_version", h->version, sizeof h->version);
+	if (sscanf(h->version, "%d.%d", &major, &minor) != 2)
+		return;
+	h->has_prefix_caching = h->prefix_caching = major > 0 || minor >= 8;
+	h->has_async_scheduling = h->async_scheduling = major > 0 || minor >= 14;
+}
+
 int measured_parse_hints(struct measured_hints *h, const char *name, const char *text, struct err *e)
 {
 	json_t *root = json_read_object(text, name, e);
@@ -93,6 +106,7 @@ int measured_parse_hints(struct measured_hints *h, const char *name, const char 
 	struct json_reader resolved = inside(root, "resolved_config", name, e);
 	struct json_reader sched = inside(resolved.object, "scheduler_config", name, e);
 	json_read_string(&top, "model", h->model, sizeof h->model);
+	take_version(&top, h);
 	json_read_string(&hardware, "device_name", h->device, sizeof h->device);
 	const struct json_reader *const from[] = {&args, &sched};
 	for (int i = 0; i < 2; i++) {

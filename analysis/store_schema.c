@@ -327,7 +327,52 @@ static const char *const migrations[] = {
 	" uncertain INTEGER NOT NULL,"
 	" PRIMARY KEY (validation_id, what, part, statistic)"
 	") STRICT, WITHOUT ROWID;"
-	"CREATE INDEX validations_executed ON validations (executed_run_id);",
+	"CREATE INDEX validations_executed ON validations (executed_run_id);"
+
+	/* Cost parameters fitted to measured logs: analysis/calibrate.h. */
+	"CREATE TABLE calibrations ("
+	" calibration_id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" calibrated TEXT," /* UTC */
+	" program_version TEXT NOT NULL,"
+	" measured TEXT NOT NULL," /* the log: a path, or run:ID */
+	" measured_format TEXT NOT NULL,"
+	" model TEXT NOT NULL,"
+	" device TEXT NOT NULL,"
+	" policy TEXT NOT NULL,"
+	" workload_hash TEXT NOT NULL,"
+	" requests INTEGER NOT NULL,"
+	" fitted_requests INTEGER NOT NULL,"
+	" seed TEXT NOT NULL,"
+	" cost TEXT NOT NULL," /* for --cost-model */
+	" simulations INTEGER NOT NULL,"
+	" wall_s REAL NOT NULL,"
+	" interrupted INTEGER NOT NULL,"
+	" result TEXT NOT NULL" /* the JSON object */
+	") STRICT;"
+
+	"CREATE TABLE calibration_params ("
+	" calibration_id INTEGER NOT NULL REFERENCES calibrations (calibration_id) ON DELETE CASCADE,"
+	" name TEXT NOT NULL,"
+	" unit TEXT NOT NULL,"
+	" fitted INTEGER NOT NULL,"
+	" initial REAL NOT NULL,"
+	" value REAL NOT NULL,"
+	" low REAL NOT NULL," /* one standard deviation to either side */
+	" high REAL NOT NULL,"
+	" undetermined TEXT," /* why it was left as it was */
+	" PRIMARY KEY (calibration_id, name)"
+	") STRICT, WITHOUT ROWID;"
+
+	"CREATE TABLE calibration_errors ("
+	" calibration_id INTEGER NOT NULL REFERENCES calibrations (calibration_id) ON DELETE CASCADE,"
+	" part TEXT NOT NULL CHECK (part IN ('fitted', 'held_out')),"
+	" metric TEXT NOT NULL,"
+	" stat TEXT NOT NULL,"
+	" measured_ms REAL,"
+	" before_percent REAL,"
+	" after_percent REAL,"
+	" PRIMARY KEY (calibration_id, part, metric, stat)"
+	") STRICT, WITHOUT ROWID;",
 };
 #define VERSION ((int)(sizeof migrations / sizeof *migrations))
 
