@@ -60,7 +60,7 @@ struct exec {
 	int64_t n_eos, cap_eos;
 };
 
-/* --- the clock ----------------------------------------------------------------------------------------------------- */
+/* --- the clock ---------------------------------------------------------------------------------------------------- */
 
 static int64_t system_ns(void)
 {
@@ -108,7 +108,7 @@ static int exec_wait_until(void *self, int64_t t_ns, struct err *e)
 	return rc;
 }
 
-/* --- starting ------------------------------------------------------------------------------------------------------ */
+/* --- starting ----------------------------------------------------------------------------------------------------- */
 
 static int exec_init(void *self, const struct engine *engine, struct err *e)
 {
@@ -148,7 +148,7 @@ static int exec_submit(void *self, const struct batch *b, struct err *e)
 	return ERR_NONE;
 }
 
-/* --- what the rows compute ----------------------------------------------------------------------------------------- */
+/* --- what the rows compute ---------------------------------------------------------------------------------------- */
 
 static int room_for(struct exec *x, const struct batch_tables *t, struct err *e)
 {
@@ -228,7 +228,7 @@ static int fill_rows(struct exec *x, const struct batch_tables *t, struct err *e
 	return rc;
 }
 
-/* --- what came of them --------------------------------------------------------------------------------------------- */
+/* --- what came of them -------------------------------------------------------------------------------------------- */
 
 static bool is_eos(const struct exec *x, int32_t req, int32_t token)
 {
@@ -314,7 +314,7 @@ static int name_fault(const struct exec *x, const struct batch_tables *t, const 
 		       (long long)f->n);
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 static int run(struct exec *x, const struct batch_tables *t, struct err *e)
 {

@@ -9,7 +9,7 @@
 #include "exec/rope.h"
 #include "exec/runner_state.h"
 
-/* --- device memory ------------------------------------------------------------------------------------------------- */
+/* --- device memory ------------------------------------------------------------------------------------------------ */
 
 void *runner_alloc(struct runner *r, size_t bytes, const char *what, struct err *e)
 {
@@ -46,7 +46,7 @@ static void give_back(struct runner *r, const void *p)
 		r->ops->release(r->set, (void *)(uintptr_t)p);
 }
 
-/* --- the arena ----------------------------------------------------------------------------------------------------- */
+/* --- the arena ---------------------------------------------------------------------------------------------------- */
 
 static void arena_release(struct runner *r)
 {
@@ -111,7 +111,7 @@ static int arena_grow(struct runner *r, int32_t n_pages, struct err *e)
 	return arena_make(r, n_pages < INT32_MAX - n_pages / 4 ? n_pages + n_pages / 4 : n_pages, e);
 }
 
-/* --- rotary tables ------------------------------------------------------------------------------------------------- */
+/* --- rotary tables ------------------------------------------------------------------------------------------------ */
 
 static int rope_upload(struct runner *r, int32_t len, float *cosines, float *sines, struct err *e)
 {
@@ -160,7 +160,7 @@ static int rope_make(struct runner *r, struct err *e)
 	return rope_grow(r, len > 256 ? len : 256, e);
 }
 
-/* --- making one ---------------------------------------------------------------------------------------------------- */
+/* --- making one --------------------------------------------------------------------------------------------------- */
 
 static int check_setup(const struct runner_setup *s, struct err *e)
 {
@@ -249,7 +249,7 @@ void runner_free(struct runner *r)
 	mem_free(r);
 }
 
-/* --- a step -------------------------------------------------------------------------------------------------------- */
+/* --- a step ------------------------------------------------------------------------------------------------------- */
 
 static int fetch_logits(struct runner *r, struct err *e)
 {
@@ -346,7 +346,7 @@ int runner_forget(struct runner *r, struct err *e)
 	return rc;
 }
 
-/* --- looking at it ------------------------------------------------------------------------------------------------- */
+/* --- looking at it ------------------------------------------------------------------------------------------------ */
 
 const struct tag_fault *runner_fault(const struct runner *r, int32_t *layer)
 {

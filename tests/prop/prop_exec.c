@@ -1,7 +1,8 @@
-/* prop_exec.c: what requests say does not depend on how they are served. Random workloads and settings under every policy
- * run on real kernels (a tiny random model, each KV read verified), with random block sizes, threads, kinds of KV pages,
- * with and without prefix caching, asynchronous scheduling, a KV cache; each request's tokens must be those it has when
- * it is served alone, and as many as are due. Times come from a made-up clock, so that a failing case fails again.
+/* prop_exec.c: what requests say does not depend on how they are served. Random workloads and settings under every policy run
+ * on real kernels (a tiny random model, each KV read verified), with random block sizes, threads, kinds of KV pages and
+ * sampling, with and without prefix caching, asynchronous scheduling and a KV cache; each request's tokens must be those it
+ * has when it is served alone, and as many as are due. Times come from a made-up clock, so that a failing case fails
+ * again.
  *
  * usage: prop_exec [--seconds N] [--cases N] [--seed N] [--one SEED POLICY]
  * LOCKSTEP_PROP_SECONDS and LOCKSTEP_PROP_SEED do the same. */
@@ -19,7 +20,7 @@
 #include "tests/support/random_case.h"
 #include "tests/support/tiny.h"
 
-/* --- the executor on a made-up clock --------------------------------------------------------------------------------- */
+/* --- the executor on a made-up clock ------------------------------------------------------------------------------ */
 
 struct timed {
 	struct backend exec, clock;
@@ -76,13 +77,13 @@ static const struct backend_ops timed_ops = {.name = "timed",
 					     .submit = timed_submit,
 					     .wait = timed_wait};
 
-/* --- one case ------------------------------------------------------------------------------------------------------ */
+/* --- one case ----------------------------------------------------------------------------------------------------- */
 
 /* What the seed says beyond tests/support/random_case.h. */
 struct extra {
 	int32_t threads, model;
 	enum num kv_type;
-	bool eos;
+	bool eos, greedy;
 };
 
 static const int32_t eos_tokens[] = {3, 50, 71};
@@ -117,6 +118,7 @@ static struct extra draw_extra(uint64_t seed)
 	struct extra x = {.threads = 1 + (int32_t)rng_below(&r, 3), .model = (int32_t)rng_below(&r, 4) == 0};
 	x.kv_type = kinds[rng_below(&r, 4)];
 	x.eos = rng_below(&r, 4) == 0;
+	x.greedy = rng_below(&r, 4) != 0;
 	return x;
 }
 
@@ -170,6 +172,7 @@ static bool open_executor(struct machine *m, const struct random_case *c, struct
 								.n_pages = cfg->kv_off ? 0 : cfg->num_blocks,
 								.block_size = cfg->block_size,
 								.kv_off = cfg->kv_off,
+								.sampling = x.greedy ? SAMPLING_GREEDY : TINY_SAMPLING,
 								.check = true});
 	struct exec_setup s = {.runner = m->runner, .check = true};
 	if (x.eos) {
@@ -202,7 +205,7 @@ static void close_all(struct machine *m)
 	free(m->requests);
 }
 
-/* --- what is due --------------------------------------------------------------------------------------------------- */
+/* --- what is due -------------------------------------------------------------------------------------------------- */
 
 /* Tokens a request has when nothing but the trace, max_tokens and the model's length limit it. */
 static int32_t due(const struct machine *m, int32_t i)
@@ -238,7 +241,7 @@ static void judge_request(struct machine *m, const struct random_case *c, struct
 		for (int32_t k = 0; k < want; k++)
 			expected[k] = prompt_token(&m->w, c->seed, p->output_id, k, TINY_VOCAB);
 	} else {
-		tiny_alone(alone, x.kv_type, prompt, p->prompt_tokens, want, expected);
+		tiny_alone(alone, x.kv_type, x.greedy, i, prompt, p->prompt_tokens, want, expected);
 		if (x.eos)
 			want = until_eos(expected, want);
 	}
@@ -330,14 +333,14 @@ static bool judge(const struct random_case *c, struct tiny alone[N_MODELS], stru
 	holds(&small, alone, seen, why);
 	struct engine_config cfg = draw_config(&small);
 	printf("FAILED: seed %llu, policy %s: %s\n", (unsigned long long)c->seed, c->policy->name, why);
-	printf("# %d threads, model %d, KV pages of %s, %d blocks of %d, eos %d\n", x.threads, x.model,
-	       num_names[x.kv_type], cfg.num_blocks, cfg.block_size, x.eos);
+	printf("# %d threads, model %d, KV pages of %s, %d blocks of %d, eos %d, greedy %d\n", x.threads, x.model,
+	       num_names[x.kv_type], cfg.num_blocks, cfg.block_size, x.eos, x.greedy);
 	random_case_print(&small, stdout);
 	random_case_free(&small);
 	return false;
 }
 
-/* --- many of them -------------------------------------------------------------------------------------------------- */
+/* --- many of them ------------------------------------------------------------------------------------------------- */
 
 static double seconds(void)
 {

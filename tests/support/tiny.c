@@ -54,8 +54,8 @@ void tiny_open(struct tiny *t, const char *keys, int32_t threads)
 
 void tiny_close(struct tiny *t)
 {
-	for (int i = 0; i < 4; i++)
-		runner_free(t->alone[i]);
+	for (int i = 0; i < 8; i++)
+		runner_free(t->alone[i / 2][i % 2]);
 	t->kernels->ops->close(t->kernels);
 	model_free(&t->model);
 }
@@ -77,7 +77,7 @@ struct runner *tiny_runner(const struct tiny *t, struct runner_setup s)
 int32_t by_hand_step(struct by_hand *h, const int32_t *tokens, int32_t n)
 {
 	struct step_output out;
-	int32_t req = 0, q_at[2] = {0, n}, ctx = h->ctx + n, zero = 0;
+	int32_t q_at[2] = {0, n}, ctx = h->ctx + n, zero = 0;
 	int32_t indptr[2] = {0, (ctx + h->block_size - 1) / h->block_size};
 	int64_t *slots = malloc((size_t)n * sizeof *slots), want_at = 0;
 	uint8_t samples = 1, held = 0;
@@ -91,7 +91,7 @@ int32_t by_hand_step(struct by_hand *h, const int32_t *tokens, int32_t n)
 				 .n_decodes = n == 1,
 				 .max_ctx = ctx,
 				 .sum_ctx = n == 1 ? ctx : 0,
-				 .req = &req,
+				 .req = &h->req,
 				 .q_at = q_at,
 				 .ctx_len = &ctx,
 				 .pad = &zero,
@@ -102,7 +102,7 @@ int32_t by_hand_step(struct by_hand *h, const int32_t *tokens, int32_t n)
 				 .slots = slots,
 				 .samples = &samples,
 				 .held = &held};
-	struct step_input in = {.tables = &t, .row_tokens = tokens};
+	struct step_input in = {.tables = &t, .row_tokens = tokens, .nth = &h->nth};
 	if (h->tags) {
 		in.row_tags = h->tags + h->ctx;
 		in.want_tags = h->tags;
@@ -114,19 +114,23 @@ int32_t by_hand_step(struct by_hand *h, const int32_t *tokens, int32_t n)
 	return rc ? -1 : out.tokens[0];
 }
 
-void tiny_alone(struct tiny *t, enum num kv_type, const int32_t *prompt, int32_t n, int32_t outputs, int32_t *out)
+void tiny_alone(struct tiny *t, enum num kv_type, bool greedy, int32_t req, const int32_t *prompt, int32_t n,
+		int32_t outputs, int32_t *out)
 {
 	int32_t pages[TINY_LONGEST / 16];
 	struct err e = {0};
-	struct by_hand h = {.block_size = 16, .n_pages = TINY_LONGEST / 16, .pages = pages, .err = &e};
+	struct runner **r = &t->alone[kv_type][greedy];
+	struct by_hand h = {.block_size = 16, .n_pages = TINY_LONGEST / 16, .pages = pages, .req = req, .err = &e};
 	for (int32_t i = 0; i < h.n_pages; i++)
 		pages[i] = i;
-	if (!t->alone[kv_type])
-		t->alone[kv_type] = tiny_runner(
-			t, (struct runner_setup){.n_pages = h.n_pages, .block_size = 16, .kv_type = kv_type});
-	h.runner = t->alone[kv_type];
-	for (int32_t i = 0; i < outputs; i++) {
-		out[i] = i ? by_hand_step(&h, &out[i - 1], 1) : by_hand_step(&h, prompt, n);
-		must(out[i] >= 0, "a step", e.text);
+	if (!*r)
+		*r = tiny_runner(t, (struct runner_setup){.n_pages = h.n_pages,
+							  .block_size = 16,
+							  .kv_type = kv_type,
+							  .sampling = greedy ? SAMPLING_GREEDY : TINY_SAMPLING});
+	h.runner = *r;
+	for (h.nth = 0; h.nth < outputs; h.nth++) {
+		out[h.nth] = h.nth ? by_hand_step(&h, &out[h.nth - 1], 1) : by_hand_step(&h, prompt, n);
+		must(out[h.nth] >= 0, "a step", e.text);
 	}
 }

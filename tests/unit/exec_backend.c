@@ -62,7 +62,7 @@ static void alone(struct stage *g, int32_t i, int32_t n, int32_t *out)
 {
 	int32_t prompt[256];
 	prompt_fill(&g->s.w, i, 9, TINY_VOCAB, prompt);
-	tiny_alone(&g->tiny, NUM_F32, prompt, g->s.w.specs[i].prompt_tokens, n, out);
+	tiny_alone(&g->tiny, NUM_F32, true, i, prompt, g->s.w.specs[i].prompt_tokens, n, out);
 }
 
 static int64_t wall_ns(void)
@@ -72,7 +72,7 @@ static int64_t wall_ns(void)
 	return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-/* --- the clock ----------------------------------------------------------------------------------------------------- */
+/* --- the clock ---------------------------------------------------------------------------------------------------- */
 
 static void warp_skips_what_is_idle_and_nothing_else(void)
 {
@@ -187,7 +187,7 @@ static void nothing_to_wait_for_is_an_error_and_not_for_ever(void)
 	sched_free(&g.s);
 }
 
-/* --- ends ----------------------------------------------------------------------------------------------------------- */
+/* --- ends --------------------------------------------------------------------------------------------------------- */
 
 /* The first of its tokens that did not come before, from the fourth on. */
 static int32_t new_token(const int32_t *tokens, int32_t n)
@@ -263,7 +263,7 @@ static void without_ends_given_the_trace_decides(void)
 	stage_close(&g);
 }
 
-/* --- a request taken out while its rows are in flight ------------------------------------------------------------------ */
+/* --- a request taken out while its rows are in flight ------------------------------------------------------------- */
 
 static void an_abort_in_flight_is_survived(void)
 {
@@ -307,7 +307,7 @@ static void an_abort_in_flight_is_survived(void)
 	stage_close(&g);
 }
 
-/* --- --check -------------------------------------------------------------------------------------------------------- */
+/* --- --check ------------------------------------------------------------------------------------------------------ */
 
 /* Runs until step 5 is planned, then makes request 1 read request 0's second page for its own. */
 static int run_with_a_wrong_page(struct stage *g)

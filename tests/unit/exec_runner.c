@@ -12,7 +12,7 @@
 
 enum { PROMPT = 37, PAGES = 80 };
 
-/* --- a second forward pass ----------------------------------------------------------------------------------------- */
+/* --- a second forward pass ---------------------------------------------------------------------------------------- */
 
 struct plain {
 	const struct model *m;
@@ -177,7 +177,7 @@ static void plain_logits(const struct tiny *tiny, const int32_t *tokens, int32_t
 	weights_close(p.w);
 }
 
-/* --- running one --------------------------------------------------------------------------------------------------- */
+/* --- running one -------------------------------------------------------------------------------------------------- */
 
 static void draw_prompt(int32_t *tokens)
 {
@@ -313,7 +313,7 @@ static void narrower_weights_and_kv_cost_little(void)
 	tiny_close(&t);
 }
 
-/* --- padding, held rows, no KV cache ------------------------------------------------------------------------------- */
+/* --- padding, held rows, no KV cache ------------------------------------------------------------------------------ */
 
 /* Two sequences in one step: the prompt with `pad` rows of padding before it, and a held row that computes anything. */
 static int32_t step_padded(struct runner *r, const int32_t *prompt, int32_t pad, int32_t scratch, struct err *e)
@@ -363,7 +363,7 @@ static void padding_and_held_rows_change_nothing(void)
 	tiny_open(&t, NULL, 2);
 	draw_prompt(prompt);
 	plain_logits(&t, prompt, PROMPT, expected);
-	tiny_alone(&t, NUM_F32, prompt, PROMPT, 1, &alone);
+	tiny_alone(&t, NUM_F32, true, 0, prompt, PROMPT, 1, &alone);
 	struct runner *r = tiny_runner(&t, (struct runner_setup){.n_pages = 16, .block_size = 8});
 	for (int32_t pad = 0; pad < 30; pad += 13) {
 		CHECK_INT(step_padded(r, prompt, pad, 0, &e), alone);
@@ -379,7 +379,7 @@ static void padding_and_held_rows_change_nothing(void)
 	tiny_close(&t);
 }
 
-/* --- --check ------------------------------------------------------------------------------------------------------- */
+/* --- --check ------------------------------------------------------------------------------------------------------ */
 
 struct checked {
 	struct tiny tiny;
@@ -487,27 +487,35 @@ static void tables_that_point_outside_the_arena_are_refused(void)
 	checked_close(&c);
 }
 
-/* --- the rest ------------------------------------------------------------------------------------------------------- */
+/* --- the rest ----------------------------------------------------------------------------------------------------- */
 
+/* The same request always says the same; another one, or another of its outputs, takes another random number. */
 static void sampling_is_seeded_by_request_and_output(void)
 {
 	struct tiny t;
-	int32_t prompt[PROMPT], first[8], second[8], greedy[8];
+	int32_t prompt[PROMPT], greedy[12], first[12], again[12], other[12];
 	struct err e = {0};
 	tiny_open(&t, NULL, 1);
 	draw_prompt(prompt);
-	tiny_alone(&t, NUM_F32, prompt, PROMPT, 8, greedy);
-	struct runner_setup s = {.n_pages = PAGES, .block_size = 8, .sampling = {2.0, 0, 1, 5}};
-	for (int way = 0; way < 2; way++) {
-		struct runner *r = tiny_runner(&t, s);
-		struct by_hand h = scattered(r, 8, &e);
-		int32_t *out = way ? second : first;
-		for (int32_t i = 0; i < 8; i++)
-			out[i] = i ? by_hand_step(&h, &out[i - 1], 1) : by_hand_step(&h, prompt, PROMPT);
-		runner_free(r);
-	}
-	CHECK_INT(memcmp(first, second, sizeof first), 0);
+	tiny_alone(&t, NUM_F32, true, 3, prompt, PROMPT, 12, greedy);
+	tiny_alone(&t, NUM_F32, false, 3, prompt, PROMPT, 12, first);
+	tiny_alone(&t, NUM_F32, false, 3, prompt, PROMPT, 12, again);
+	tiny_alone(&t, NUM_F32, false, 4, prompt, PROMPT, 12, other);
+	CHECK_INT(memcmp(first, again, sizeof first), 0);
 	CU_ASSERT(memcmp(first, greedy, sizeof first) != 0);
+	CU_ASSERT(memcmp(first, other, sizeof first) != 0);
+	int32_t said = -1, different = 0;
+	struct runner *r =
+		tiny_runner(&t, (struct runner_setup){.n_pages = PAGES, .block_size = 8, .sampling = TINY_SAMPLING});
+	for (int32_t nth = 0; nth < 10; nth++) {
+		struct by_hand h = scattered(r, 8, &e);
+		h.nth = nth;
+		int32_t token = by_hand_step(&h, prompt, PROMPT);
+		different += nth && token != said;
+		said = token;
+	}
+	CU_ASSERT(different > 0);
+	runner_free(r);
 	tiny_close(&t);
 }
 
