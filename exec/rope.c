@@ -1,5 +1,5 @@
-/* Rotary angles in double precision: position x frequency, rounded once, when it has become a cosine or a sine. (In single
- * precision the angle of position 100,000 would be wrong by 1/100 of a turn in the fastest pair.) */
+/* Rotary angles in double precision: position x frequency, rounded once, when it has become a cosine or a sine. (Single
+ * precision tells the angles of positions around 100,000 to no better than 0.004 radians in the fastest pair.) */
 #include "exec/rope.h"
 
 #include <math.h>
