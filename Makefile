@@ -119,7 +119,7 @@ $(foreach l,$(LAYERS),$(eval $(call layer_lib,$(l))))
 
 $(B)/lockstep: $(libs_cli)
 	$(if $(V),,@echo "  LINK  $@")
-	$(Q)$(CC) $(ALL_LDFLAGS) $(FAST) -o $@.new $(B)/obj/cli/main.o $(call link_libs,$(libs_cli)) $(LDLIBS) && mv -f $@.new $@
+	$(Q)$(CC) $(ALL_LDFLAGS) $(FAST) -o $@.$$$$ $(B)/obj/cli/main.o $(call link_libs,$(libs_cli)) $(LDLIBS) && mv -f $@.$$$$ $@
 
 $(B)/lockstep-spm.so: exec/spm/spm.cc exec/spm/spm_api.h
 	@mkdir -p $(@D)
