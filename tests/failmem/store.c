@@ -175,6 +175,7 @@ static int read_runs(void *ctx, char text[1024])
 	(void)ctx;
 	struct store *s;
 	struct store_list l = {0};
+	struct tape tape = {0};
 	struct err e = {0};
 	char *json = NULL;
 	int64_t id = 0;
@@ -186,8 +187,13 @@ static int read_runs(void *ctx, char text[1024])
 	if (rc == ERR_NONE)
 		rc = store_run_json(s, id, &json, &e);
 	if (rc == ERR_NONE)
+		rc = store_load_tape(s, id, &tape, &e);
+	if (rc == ERR_NONE)
+		CU_ASSERT(tape.n == result.tape.n && tape.n_eos == result.tape.n_eos);
+	if (rc == ERR_NONE)
 		CU_ASSERT(l.n == 1 && l.runs[0].completed == work.n && strstr(json, "\"completed\"") != NULL);
 	mem_free(json);
+	tape_free(&tape);
 	store_list_free(&l);
 	store_close(s);
 	return told(&e, rc, text);
@@ -234,6 +240,24 @@ static void deleting_a_run_survives(void)
 	check_database(0);
 }
 
+/* As if it had been executed: inputs and outputs. */
+static void record_something(struct err *e)
+{
+	static const int32_t eos[] = {3, 17};
+	for (int i = 0; i < 40; i++) {
+		struct tape_entry x = {.kind = (uint8_t)(i % 2), .a_ns = i, .b_ns = i + 1, .measured = i % 4 == 1};
+		x.eos_at = result.tape.n_eos;
+		x.n_eos = i % 8 == 7 ? 2 : 0;
+		tape_add_eos(&result.tape, eos, x.n_eos, e);
+		tape_add(&result.tape, &x, e);
+	}
+	result.output_at = mem_zalloc((size_t)result.n + 1, sizeof *result.output_at);
+	result.output_ids = mem_zalloc((size_t)result.n, sizeof *result.output_ids);
+	for (int64_t i = 0; i <= result.n; i++)
+		result.output_at[i] = i;
+	settings.arguments = "[\"replay\", \"small.csv\"]";
+}
+
 /* In memory where there is such a folder: thousands of databases are made and synchronised. */
 static void set_up(void)
 {
@@ -246,6 +270,7 @@ static void set_up(void)
 	random_workload(&work, 60, 20, 1);
 	small_settings(&settings, &work);
 	must_run(&settings, &work, NULL, &result);
+	record_something(&e);
 	if (store_open(&s, empty_path, false, &e) == ERR_NONE)
 		store_close(s);
 	if (store_open(&s, full_path, false, &e) == ERR_NONE) {

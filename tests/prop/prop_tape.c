@@ -219,7 +219,7 @@ static bool tamper(struct tape *t, struct rng *r, enum tampering how, int32_t n_
 		t->n--;
 		return true;
 	case T_TWICE:
-		must(tape_add(t, x, e) == ERR_NONE, e->text);
+		must(tape_add(t, &was, e) == ERR_NONE, e->text);
 		x = &t->entries[at];
 		memmove(x + 1, x, (size_t)(t->n - at - 1) * sizeof *x);
 		return true;
