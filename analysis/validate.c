@@ -106,7 +106,7 @@ static int execute(struct work *k, struct err *e)
 			 .record = &k->tape,
 			 .log = &k->log};
 	int rc = execute_once(k, &p, &r->executed, &stopped, e);
-	if (rc && has_begun(&r->executed)) {
+	if (rc && rc != ERR_MEMORY && has_begun(&r->executed)) {
 		fail(r, r->executed.status, "the executed run", e->text);
 		err_clear(e);
 		return ERR_NONE;
