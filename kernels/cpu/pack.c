@@ -1,6 +1,5 @@
 #include "kernels/cpu/pack.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,21 +17,12 @@ static float f32_of_bits(uint32_t u)
 	return f;
 }
 
-uint16_t bf16_from_f32(float x)
-{
-	uint32_t u;
-	memcpy(&u, &x, sizeof u);
-	if ((u & 0x7fffffff) > 0x7f800000) /* rounding must not make an infinity of a NaN */
-		return (uint16_t)(u >> 16 | 0x40);
-	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
-float f32_from_bf16(uint16_t h)
+static float f32_from_bf16(uint16_t h)
 {
 	return f32_of_bits((uint32_t)h << 16);
 }
 
-float f32_from_f16(uint16_t h)
+static float f32_from_f16(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
 	if (exponent == 31)
@@ -77,39 +67,61 @@ static void read_row(float *to, const struct matrix_part *part, size_t at, int32
 
 /* --- writing lines ----------------------------------------------------------------------------------------------- */
 
-typedef float block[MAX_PANEL][K_BLOCK]; /* [output of the panel][k] */
+/* One output's weights, first as they are, then as what will be stored: loops along k, which compilers turn into vectors,
+ * leave only moving to the loops across outputs. */
+union row {
+	float f[K_BLOCK];
+	uint32_t u[K_BLOCK];
+};
 
-static void write_f32(char *w, block from, int32_t panel, int32_t n_k)
+/* The upper half of u becomes bf16, to the nearest, ties to even; a NaN must not become an infinity. */
+static void round_bf16(union row *row)
+{
+	for (int32_t k = 0; k < K_BLOCK; k++) {
+		uint32_t u = row->u[k], nearest = u + 0x7fff + (u >> 16 & 1);
+		row->u[k] = (u & 0x7fffffff) > 0x7f800000 ? u | 0x400000 : nearest;
+	}
+}
+
+/* The lowest byte of u becomes 128 + w / scale, rounded to the nearest, ties to even: a sum of this size has no bits for
+ * less than 1. */
+static void round_i8(union row *row, float scale)
+{
+	for (int32_t k = 0; k < K_BLOCK; k++) {
+		row->f[k] = row->f[k] / scale + (0x1.8p23f + 128);
+		row->u[k] &= 0xff;
+	}
+}
+
+static void write_f32(char *w, const union row *from, int32_t panel, int32_t n_k)
 {
 	float *to = (float *)(void *)w;
 	for (int32_t k = 0; k < n_k; k++)
 		for (int32_t o = 0; o < panel; o++)
-			to[k * panel + o] = from[o][k];
+			to[k * panel + o] = from[o].f[k];
 }
 
-static void write_bf16(char *w, block from, int32_t panel, int32_t n_k)
+static void write_bf16(char *w, const union row *from, int32_t panel, int32_t n_k)
 {
 	uint32_t *to = (uint32_t *)(void *)w;
 	int32_t lanes = panel / 4;
 	for (int32_t k = 0; k < n_k; k++)
 		for (int32_t pair = 0; pair < 2; pair++)
 			for (int32_t i = 0; i < lanes; i++) {
-				const float *low = from[2 * pair * lanes + i], *high = from[(2 * pair + 1) * lanes + i];
-				*to++ = bf16_from_f32(low[k]) | (uint32_t)bf16_from_f32(high[k]) << 16;
+				uint32_t low = from[2 * pair * lanes + i].u[k];
+				uint32_t high = from[(2 * pair + 1) * lanes + i].u[k];
+				*to++ = low >> 16 | (high & 0xffff0000u);
 			}
 }
 
-static void write_i8(char *w, block from, int32_t panel, int32_t n_k, const float *scale)
+static void write_i8(char *w, const union row *from, int32_t panel, int32_t n_k)
 {
-	uint8_t *to = (uint8_t *)w;
+	uint32_t *to = (uint32_t *)(void *)w;
 	int32_t lanes = panel / 4;
-	for (int32_t o = 0; o < panel; o++) {
-		int32_t at = o % lanes * 4 + o / lanes;
-		for (int32_t k = 0; k < n_k; k++) {
-			float q = scale[o] > 0 ? rintf(from[o][k] / scale[o]) : 0;
-			to[k * panel + at] = (uint8_t)(128 + (q > 127 ? 127 : q < -127 ? -127 : q));
-		}
-	}
+	for (int32_t k = 0; k < n_k; k++)
+		for (int32_t i = 0; i < lanes; i++)
+			*to++ = from[i].u[k] | from[lanes + i].u[k] << 8 | from[2 * lanes + i].u[k] << 16 |
+				from[3 * lanes + i].u[k] << 24;
 }
 
 /* max |w| / 127 of each output of a panel. */
@@ -119,15 +131,38 @@ static void find_scales(const struct packing *p, int32_t first, int32_t n)
 	for (int32_t o = 0; o < n; o++) {
 		int32_t row;
 		const struct matrix_part *part = find_row(p, first + o, &row);
-		float max = 0, w[K_BLOCK];
+		union row w;
+		int32_t max = 0; /* of the bits without sign: in the order of what they stand for, NaNs above all */
 		for (int32_t k = 0; k < m->n_in; k += K_BLOCK) {
 			int32_t n_k = m->n_in - k < K_BLOCK ? m->n_in - k : K_BLOCK;
-			read_row(w, part, (size_t)row * (size_t)m->n_in + (size_t)k, n_k);
-			for (int32_t i = 0; i < n_k; i++)
-				max = fabsf(w[i]) > max ? fabsf(w[i]) : max;
+			read_row(w.f, part, (size_t)row * (size_t)m->n_in + (size_t)k, n_k);
+			for (int32_t i = 0; i < n_k; i++) {
+				int32_t bits = (int32_t)(w.u[i] & 0x7fffffff);
+				max = bits > max ? bits : max;
+			}
 		}
-		m->scale[first + o] = max / 127;
+		m->scale[first + o] = f32_of_bits((uint32_t)max) / 127;
 	}
+}
+
+/* n_k weights of output `o` from k on, as they will be stored; past the last output zeros. */
+static void prepare_row(const struct packing *p, union row *to, int32_t o, int32_t k, int32_t n_k)
+{
+	const struct matrix *m = p->m;
+	float scale = 1;
+	if (o < m->n_out) {
+		int32_t row;
+		const struct matrix_part *part = find_row(p, o, &row);
+		read_row(to->f, part, (size_t)row * (size_t)m->n_in + (size_t)k, n_k);
+		if (m->type == NUM_I8 && m->scale[o] > 0)
+			scale = m->scale[o];
+	} else {
+		memset(to, 0, sizeof *to);
+	}
+	if (m->type == NUM_BF16)
+		round_bf16(to);
+	else if (m->type == NUM_I8)
+		round_i8(to, scale);
 }
 
 static void pack_panel(void *ctx, int32_t index, int32_t thread)
@@ -138,24 +173,21 @@ static void pack_panel(void *ctx, int32_t index, int32_t thread)
 	int32_t first = index * m->panel, n = m->n_out - first < m->panel ? m->n_out - first : m->panel;
 	char *w = m->w + (size_t)index * m->panel_bytes;
 	int32_t line = matmul_line_bytes(m->panel, m->type);
-	block b;
-	memset(b, 0, sizeof b);
+	union row rows[MAX_PANEL];
+	memset(rows, 0, sizeof rows);
 	if (m->type == NUM_I8)
 		find_scales(p, first, n);
 	for (int32_t k = 0; k < m->n_in; k += K_BLOCK) {
 		int32_t n_k = m->n_in - k < K_BLOCK ? m->n_in - k : K_BLOCK;
-		for (int32_t o = 0; o < n; o++) {
-			int32_t row;
-			const struct matrix_part *part = find_row(p, first + o, &row);
-			read_row(b[o], part, (size_t)row * (size_t)m->n_in + (size_t)k, n_k);
-		}
+		for (int32_t o = 0; o < m->panel; o++)
+			prepare_row(p, &rows[o], first + o, k, n_k);
 		char *to = w + (size_t)k * (size_t)line;
 		if (m->type == NUM_F32)
-			write_f32(to, b, m->panel, n_k);
+			write_f32(to, rows, m->panel, n_k);
 		else if (m->type == NUM_BF16)
-			write_bf16(to, b, m->panel, n_k);
+			write_bf16(to, rows, m->panel, n_k);
 		else
-			write_i8(to, b, m->panel, n_k, m->scale + first);
+			write_i8(to, rows, m->panel, n_k);
 	}
 }
 

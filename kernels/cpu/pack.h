@@ -20,11 +20,6 @@ struct matrix {
 	float *bias; /* [n_panels * panel]; NULL when no part has one */
 };
 
-/* Bits of f32 <-> bf16 and f16 -> f32. */
-uint16_t bf16_from_f32(float x); /* to the nearest, ties to even */
-float f32_from_bf16(uint16_t h);
-float f32_from_f16(uint16_t h);
-
 /* -1: out of memory. The shapes have been checked. */
 int pack_matrix(struct matrix **out, const struct matrix_part *parts, int32_t n_parts, int32_t n_in, enum num as,
 		int32_t panel, struct pool *pool);

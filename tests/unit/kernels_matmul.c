@@ -496,6 +496,25 @@ static void int8_rows_of_zeros_give_their_bias(void)
 	close_bench(&b);
 }
 
+/* Broken weights are seen, not turned into ordinary numbers. */
+static void a_nan_stays(void)
+{
+	struct bench b = open_bench(false);
+	float w[4] = {1, nanf(""), 1, 2}, x[2] = {1, 1}, y[2];
+	struct matrix_part part = {.data = w, .type = NUM_F32, .n_out = 2};
+	for (int t = NUM_F32; t <= NUM_I8; t++) {
+		struct matrix *m;
+		if (t == NUM_F16)
+			continue;
+		CU_ASSERT_FATAL(matmul_pack(b.mm, &m, &part, 1, 2, (enum num)t, b.why, sizeof b.why) == 0);
+		CU_ASSERT(matmul_run(b.mm, y, x, 1, m) == 0);
+		CU_ASSERT(isnan(y[0]));
+		CHECK_NEAR(y[1], 3, 0.02);
+		matmul_free(m);
+	}
+	close_bench(&b);
+}
+
 static void what_cannot_be_held_is_refused(void)
 {
 	struct bench b = open_bench(false);
@@ -549,6 +568,7 @@ int main(void)
 		{"without_the_library_nothing_is_measured", without_the_library_nothing_is_measured},
 		{"rounding_to_bf16_is_to_nearest_even", rounding_to_bf16_is_to_nearest_even},
 		{"int8_rows_of_zeros_give_their_bias", int8_rows_of_zeros_give_their_bias},
+		{"a_nan_stays", a_nan_stays},
 		{"what_cannot_be_held_is_refused", what_cannot_be_held_is_refused},
 		{"bytes_are_what_one_row_reads", bytes_are_what_one_row_reads},
 	};
