@@ -34,6 +34,7 @@ int store_prepare(struct store *s, sqlite3_stmt **q, const char *sql, const char
 
 /* Creates the schema or brings an older one up to date (store_schema.c). */
 int store_migrate(struct store *s, struct err *e);
+int store_migrate_to(struct store *s, int64_t version, struct err *e); /* tests: an older one */
 int store_check_version(struct store *s, bool *empty, struct err *e);
 /* ERR_INPUT when the database is of an earlier schema version: it was opened to be read, and is left as it is. */
 int store_check_recent(struct store *s, int64_t version, struct err *e);

@@ -445,33 +445,38 @@ static int fill_names(struct store *s, struct err *e)
 	return rc;
 }
 
-static int apply(struct store *s, int64_t version, struct err *e)
+static int apply(struct store *s, int64_t version, int64_t to, struct err *e)
 {
 	int rc = ERR_NONE;
-	for (; rc == ERR_NONE && version < VERSION; version++)
+	for (; rc == ERR_NONE && version < to; version++)
 		rc = store_exec(s, migrations[version], "creating its tables", e);
 	if (rc == ERR_NONE)
 		rc = fill_names(s, e);
 	if (rc)
 		return rc;
 	char sql[96];
-	snprintf(sql, sizeof sql, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID, VERSION);
+	snprintf(sql, sizeof sql, "PRAGMA application_id = %d; PRAGMA user_version = %d", APPLICATION_ID, (int)to);
 	return store_exec(s, sql, "creating its tables", e);
 }
 
 int store_migrate(struct store *s, struct err *e)
 {
+	return store_migrate_to(s, VERSION, e);
+}
+
+int store_migrate_to(struct store *s, int64_t to, struct err *e)
+{
 	int64_t version = 0;
 	int rc = pragma_int(s, "PRAGMA user_version", &version, e);
-	if (rc || version == VERSION)
+	if (rc || version == to)
 		return rc;
 	rc = store_exec(s, "BEGIN IMMEDIATE", "creating its tables", e);
 	if (rc)
 		return rc;
 	/* Another process may have been quicker. */
 	rc = pragma_int(s, "PRAGMA user_version", &version, e);
-	if (rc == ERR_NONE && version < VERSION)
-		rc = apply(s, version, e);
+	if (rc == ERR_NONE && version < to)
+		rc = apply(s, version, to, e);
 	if (rc == ERR_NONE)
 		rc = store_exec(s, "COMMIT", "creating its tables", e);
 	if (rc)

@@ -647,6 +647,62 @@ static void a_newer_schema_is_refused_and_left_alone(void)
 	CHECK_INT(query(path, "PRAGMA user_version"), 99);
 }
 
+/* A database as Lockstep made it before runs could be made again. */
+static void make_version_1(const char *path)
+{
+	struct store old = {.path = (char *)path};
+	struct err e = {0};
+	CHECK_INT(sqlite3_open(path, &old.db), SQLITE_OK);
+	CHECK_INT(store_migrate_to(&old, 1, &e), ERR_NONE);
+	CHECK_STR(e.text, "");
+	sqlite3_close(old.db);
+	execute(path, "INSERT INTO runs (status, program_version, label, policy, tensor_parallel_size, workload_hash,"
+		      " requests, recorded) VALUES ('complete', '0.0.9', 'old', 'naive', 1, 'abc', 3, 'steps');"
+		      "INSERT INTO steps (id, start_ns, duration_ns) VALUES ((1 << 32) + 5, 10, 20)");
+}
+
+static void an_older_database_is_read_as_it_is_and_brought_up_to_date_by_a_run(void)
+{
+	const char *path = fresh("old.db");
+	struct workload w;
+	struct run_settings s;
+	struct run_result r;
+	struct store *store;
+	struct store_list l;
+	struct store_recipe recipe;
+	struct err e = {0};
+	make_version_1(path);
+	CHECK_INT(query(path, "SELECT count(*) FROM pragma_table_info('runs') WHERE name = 'arguments'"), 0);
+	CHECK_INT(store_open(&store, path, true, &e), ERR_NONE);
+	CHECK_INT(store_list(store, &l, &e), ERR_NONE);
+	CHECK_INT(l.n, 1);
+	store_list_free(&l);
+	CHECK_INT(store_recipe(store, 1, &recipe, &e), ERR_INPUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(e.text, "made by an older Lockstep"));
+	store_close(store);
+	CHECK_INT(query(path, "PRAGMA user_version"), 1);
+
+	err_clear(&e);
+	random_workload(&w, 20, 40, 1);
+	small_settings(&s, &w);
+	s.record = RECORD_STEPS;
+	store = open_store(path);
+	must_run(&s, &w, store, &r);
+	CHECK_INT(r.store_err.code, ERR_NONE);
+	CHECK_INT(store_recipe(store, 1, &recipe, &e), ERR_NONE);
+	CHECK_STR(recipe.label, "old");
+	CU_ASSERT_PTR_NULL(recipe.arguments);
+	CHECK_INT(recipe.steps, -1);
+	store_recipe_free(&recipe);
+	store_close(store);
+	CHECK_INT(query(path, "SELECT count(*) FROM runs"), 2);
+	CHECK_INT(query(path, "SELECT step FROM step_timeline WHERE run_id = 1 AND matmul_ms IS NULL"), 5);
+	CHECK_INT(query(path, "SELECT count(*) FROM step_timeline WHERE run_id = 2"), r.stats.steps);
+	CU_ASSERT_TRUE(query(path, "PRAGMA user_version") >= 2 && is_whole(path));
+	run_result_free(&r);
+	workload_free(&w);
+}
+
 static void a_text_file_is_refused_and_left_alone(void)
 {
 	const char *text = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n";
@@ -777,6 +833,8 @@ int main(void)
 		{"a_run_deleted_while_it_goes_on_is_not_stored_by_halves",
 		 a_run_deleted_while_it_goes_on_is_not_stored_by_halves},
 		{"a_newer_schema_is_refused_and_left_alone", a_newer_schema_is_refused_and_left_alone},
+		{"an_older_database_is_read_as_it_is_and_brought_up_to_date_by_a_run",
+		 an_older_database_is_read_as_it_is_and_brought_up_to_date_by_a_run},
 		{"a_text_file_is_refused_and_left_alone", a_text_file_is_refused_and_left_alone},
 		{"another_programs_database_is_refused_and_left_alone",
 		 another_programs_database_is_refused_and_left_alone},
