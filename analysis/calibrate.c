@@ -324,7 +324,9 @@ static int check(const struct calibrate_options *o, const struct trials *t, stru
 
 static int score(struct fit *f, struct calibrate_errors *errors, struct err *e)
 {
+	f->trials.whole = true;
 	int rc = trials_run(&f->trials, e);
+	f->trials.whole = false;
 	for (int part = 0; part < CALIBRATE_PARTS && rc == ERR_NONE; part++)
 		rc = trials_errors(&f->trials, (enum calibrate_part)part, &errors[part], e);
 	return rc;
@@ -337,7 +339,7 @@ static int finish(struct fit *f, struct err *e)
 	uint32_t mask = 0;
 	for (int p = 0; p < CALIBRATE_PARAMS; p++)
 		mask |= r->estimates[p].fitted ? 1u << p : 0;
-	f->trials.stop = NULL;
+	f->trials.stop = NULL; /* it was answered */
 	trials_cost_text(r->cost, sizeof r->cost, f->values, mask);
 	memcpy(f->trials.cost, r->cost, sizeof r->cost);
 	int rc = score(f, r->after, e);

@@ -22,6 +22,12 @@ struct trials {
 	struct backend inner; /* the simulator, behind the clock's watcher */
 	bool counts[CALIBRATE_METRICS]; /* which metrics enter the loss */
 	const volatile int *stop;
+	/* Candidates are judged by the fitted part alone: their simulations end with its last request, which changes nothing of
+	 * what came before and halves the time. */
+	bool whole;
+	const struct engine *engine_of; /* of the run in progress */
+	int64_t ended; /* so many requests of the fitted part have, from the first on */
+	volatile int halt; /* what the run polls */
 	int64_t evals;
 	double busy_s; /* in simulations */
 	int64_t steps, preemptions;

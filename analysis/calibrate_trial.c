@@ -31,6 +31,7 @@ static double seconds(void)
 static int watch_init(void *self, const struct engine *g, struct err *e)
 {
 	struct trials *t = self;
+	t->engine_of = g;
 	return t->inner.ops->init(t->inner.self, g, e);
 }
 
@@ -42,6 +43,10 @@ static int64_t watch_now(void *self)
 	int64_t now = t->inner.ops->now(t->inner.self);
 	while (t->taken < w->n && w->specs[t->taken].arrival_ns <= now)
 		t->intake_ns[t->taken++] = now;
+	while (t->ended < t->n_fit && engine_request(t->engine_of, (int32_t)t->ended)->state >= REQUEST_FINISHED)
+		t->ended++;
+	if ((t->stop && *t->stop) || (!t->whole && t->ended == t->n_fit))
+		t->halt = 1;
 	return now;
 }
 
@@ -81,7 +86,8 @@ static int stand_before(void *ctx, struct backend *b, struct err *e)
 	struct trials *t = ctx;
 	(void)e;
 	t->inner = *b;
-	t->taken = 0;
+	t->taken = t->ended = 0;
+	t->halt = 0;
 	*b = (struct backend){&watch_ops, t};
 	return ERR_NONE;
 }
@@ -95,7 +101,7 @@ void trials_cost_text(char *buf, size_t size, const double *values, uint32_t mas
 	for (int p = 0; p < CALIBRATE_PARAMS; p++) {
 		if (!(mask & 1u << p))
 			continue;
-		at += (size_t)snprintf(buf + at, size - at, "%c%s=%.4g%s", sep, calibrate_params[p].name, values[p],
+		at += (size_t)snprintf(buf + at, size - at, "%c%s=%.5g%s", sep, calibrate_params[p].name, values[p],
 				       calibrate_params[p].unit);
 		sep = ',';
 	}
@@ -140,7 +146,8 @@ static void take_throughputs(struct trials *t, const struct request *requests)
 static int take_result(struct trials *t, const struct run_result *r, struct err *e)
 {
 	bool intake = t->o->measured->format == MEASURED_TIMESTAMPS;
-	for (int64_t i = 0; i < t->n; i++) {
+	int64_t n = t->whole ? t->n : t->n_fit;
+	for (int64_t i = 0; i < n; i++) {
 		const struct request *q = &r->requests[i];
 		if (q->state != REQUEST_FINISHED)
 			return err_set(
@@ -154,22 +161,24 @@ static int take_result(struct trials *t, const struct run_result *r, struct err 
 		see(&t->simulated[i], intake ? t->intake_ns[i] : q->arrival_ns, q->first_sched_ns, q->first_token_ns,
 		    q->last_token_ns, q->outputs);
 	}
-	take_throughputs(t, r->requests);
+	if (t->whole)
+		take_throughputs(t, r->requests);
 	t->steps = r->stats.steps;
 	t->preemptions = r->stats.preemptions;
 	t->engine = r->engine;
-	t->simulated_s = (double)(r->stats.end_ns - r->stats.first_ns) / 1e9;
+	if (t->whole)
+		t->simulated_s = (double)(r->stats.end_ns - r->stats.first_ns) / 1e9;
 	return ERR_NONE;
 }
 
 int trials_run(struct trials *t, struct err *e)
 {
-	const struct run_io io = {.stop = t->stop, .ctx = t, .stand_before = stand_before};
+	const struct run_io io = {.stop = &t->halt, .ctx = t, .stand_before = stand_before};
 	struct run_result r;
 	double began = seconds();
 	t->settings.cost = t->cost;
 	int rc = run_execute(&t->settings, t->o->workload, &io, &r, e);
-	if (rc == ERR_NONE && r.status == RUN_INTERRUPTED)
+	if (rc == ERR_NONE && t->stop && *t->stop)
 		rc = err_set(e, ERR_INTERRUPTED, "interrupted");
 	if (rc == ERR_NONE)
 		rc = take_result(t, &r, e);
