@@ -104,6 +104,8 @@ int generate(const struct generate_setup *s, struct generation *g, struct err *e
 	if (!g->tokens)
 		return err_no_memory(e, "generated tokens");
 	int rc = session_open(&o, s, &s->executor, e);
+	if (!rc && s->loaded)
+		s->loaded(s->ctx);
 	if (!rc) {
 		double began = seconds();
 		memcpy(g->what, o.x->what, sizeof g->what);

@@ -16,8 +16,9 @@ struct generate_setup {
 	int32_t n_eos;
 	int32_t chunk; /* prompt tokens per step */
 	const volatile int *stop; /* ends it when it becomes non-zero; may be NULL */
-	void (*token)(void *ctx,
-		      int32_t token); /* told of each sampled one, but of the one that ends it; may be NULL */
+	/* Told that the model is there and the prompt begins; of each sampled token, but the one that ends it. May be NULL. */
+	void (*loaded)(void *ctx);
+	void (*token)(void *ctx, int32_t token);
 	void *ctx;
 };
 

@@ -190,7 +190,11 @@ static int load_model(struct job *j, struct err *e)
 	if (!o->model && !o->weights)
 		return err_set(e, ERR_INPUT,
 			       "of what? Give --weights (a .bin of llama2.c, safetensors), or --model for random ones");
-	return o->model ? model_load(&j->model, o->model, e) : weights_model(o->weights, &j->model, e);
+	int rc = o->model ? model_load(&j->model, o->model, e) : weights_model(o->weights, &j->model, e);
+	if (!rc && j->model.numerics.unsupported[0])
+		rc = err_set(e, ERR_INPUT, "%s cannot be run here: %s (it can be simulated)", j->model.name,
+			     j->model.numerics.unsupported);
+	return rc;
 }
 
 /* --tokenizer, or tokenizer.model where the weights are. */
@@ -288,6 +292,7 @@ static int formats(const struct model *m, const char *weights, const char *kv, e
 	return rc ? rc : run_exec_formats(&w, k, weight_type, kv_type, e);
 }
 
+static void tell_prompt(void *ctx);
 static void tell(void *ctx, int32_t token);
 
 static int prepare(struct job *j, struct err *e)
@@ -314,6 +319,7 @@ static int prepare(struct job *j, struct err *e)
 				     .n_eos = o->ignore_eos ? 0 : j->model.numerics.n_eos,
 				     .chunk = PROMPT_CHUNK,
 				     .stop = stop_flag(),
+				     .loaded = tell_prompt,
 				     .token = tell,
 				     .ctx = j};
 	if (!rc)
@@ -357,8 +363,9 @@ static void tell(void *ctx, int32_t token)
 }
 
 /* The text begins with the prompt, as llama2.c's run prints it; the token that begins a text is none of it. */
-static void tell_prompt(struct job *j)
+static void tell_prompt(void *ctx)
 {
+	struct job *j = ctx;
 	for (int64_t i = 0; i < j->n_prompt; i++) {
 		if (j->tokenizer && i == 0 && j->prompt[0] == tokenizer_bos(j->tokenizer))
 			j->previous = j->prompt[0];
@@ -387,13 +394,14 @@ static void print_summary(const struct job *j)
 	char a[TEXT_NUMBER], b[TEXT_NUMBER], c[TEXT_NUMBER], d[TEXT_NUMBER];
 	fprintf(stderr, "%s: %s, held in %s (%.1f MB), KV in %s; %s\n", j->model.name, g->weights_what,
 		num_names[x->weight_type], (double)g->weight_bytes / 1e6, num_names[x->kv_type], g->what);
-	fprintf(stderr, "prompt: %d tokens in %s ms, %s tokens/s; then %d in %s ms, %s tokens/s%s\n", g->prefill_tokens,
+	fprintf(stderr, "prompt: %d tokens in %s ms, %s tokens/s", g->prefill_tokens,
 		text_value(g->prefill_s * 1e3, "ms", a),
-		text_value(rate(g->prefill_tokens, g->prefill_s), "tokens/s", b), g->decode_tokens,
-		text_value(g->decode_s * 1e3, "ms", c), text_value(rate(g->decode_tokens, g->decode_s), "tokens/s", d),
-		g->end == END_EOS       ? "; ended by itself"
-		: g->end == END_STOPPED ? "; interrupted"
-					: "");
+		text_value(rate(g->prefill_tokens, g->prefill_s), "tokens/s", b));
+	if (g->decode_tokens > 0)
+		fprintf(stderr, "; then %d in %s ms, %s tokens/s", g->decode_tokens,
+			text_value(g->decode_s * 1e3, "ms", c),
+			text_value(rate(g->decode_tokens, g->decode_s), "tokens/s", d));
+	fprintf(stderr, "%s\n", g->end == END_EOS ? "; ended by itself" : g->end == END_STOPPED ? "; interrupted" : "");
 }
 
 /* The two, each going its own way: how many tokens are the same until they part; -1: they were not run so. */
@@ -546,9 +554,9 @@ static int act(struct job *j, struct err *e)
 		rc = compare(j, e);
 	if (rc)
 		return rc;
-	tell_prompt(j);
 	rc = generate(&j->setup, &j->g, e);
-	end_text(j);
+	if (!rc || j->g.n > 0)
+		end_text(j);
 	if (rc)
 		return rc;
 	if (o->json)

@@ -79,7 +79,7 @@ one "builds with ASan and UBSan" build DEBUG=1 SAN=address,undefined CFLAGS='-O1
 mapfile -t list < <(programs $san unit; programs $san golden; programs $san prop; programs $san failmem)
 export LOCKSTEP_TEST_SHORT=1 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 run "${list[@]}"
-LOCKSTEP=$PWD/$san/lockstep run tests/e2e/e2e_{capacity,help,run,trace}.sh
+LOCKSTEP=$PWD/$san/lockstep run tests/e2e/e2e_{capacity,generate,help,run,trace}.sh
 
 stage "readers under random input, sanitized"
 mapfile -t list < <(programs $san fuzz)
