@@ -225,6 +225,8 @@ static int again(struct work *k, bool *stopped, struct err *e)
 	struct watch *w = &k->again[k->n_again];
 	snprintf(what, sizeof what, "executing again (%d of %d)", (int)k->n_again + 2, (int)k->setup->executions);
 	w->play = &k->tape;
+	w->first = &k->first;
+	w->budget_ns = (int64_t)(k->setup->spread_s * 1e9);
 	struct pass p = {.what = what, .settings = &k->setup->executed, .steps = k->first.n, .watch = w};
 	struct err why = {0};
 	int rc = execute_once(k, &p, &run, stopped, &why);
@@ -239,6 +241,16 @@ static int again(struct work *k, bool *stopped, struct err *e)
 		*stopped = true;
 		return ERR_NONE;
 	}
+	if (w->cut == 0) {
+		*stopped =
+			true; /* not even the first step fits in what it may take: nothing is learnt from any other */
+		watch_free(w);
+		k->result->executions--;
+		return ERR_NONE;
+	}
+	figures_fill_rest(w, &k->first);
+	if (k->n_again == 0 || w->cut < k->result->again_steps)
+		k->result->again_steps = w->cut;
 	const struct relay in = {k->workload, k->result->executed.requests, &k->log, &k->first, w};
 	rc = times_relaid(&k->relaid[k->n_again], &k->relaid_end_ns[k->n_again], &in, e);
 	k->n_again++;
@@ -252,7 +264,7 @@ static int execute_again(struct work *k, struct err *e)
 	int32_t more = k->setup->executions - 1;
 	while (rc == ERR_NONE && !stopped && k->n_again < more && k->n_again < VALIDATE_EXECUTIONS - 1)
 		rc = again(k, &stopped, e);
-	if (stopped)
+	if (stopped && k->io->stop && *k->io->stop)
 		fail(k->result, RUN_INTERRUPTED, "",
 		     k->n_again
 			     ? "stopped before all executions were done"

@@ -117,6 +117,7 @@ struct validate_result {
 	int64_t log_lines;
 
 	int32_t executions; /* the first included */
+	int64_t again_steps; /* steps that each further one executed, at least: below n_points where it was cut short */
 	struct validate_steps steps[VALIDATE_KINDS];
 	bool has_parts; /* both sides tell them */
 	struct validate_part parts[VALIDATE_PARTS];
@@ -147,6 +148,8 @@ struct validate_setup {
 	struct run_settings
 		simulated; /* the same but BACKEND_SIM, with a cost model; its memory is made the executed one's */
 	int32_t executions; /* 1 .. VALIDATE_EXECUTIONS; 1 = no spread is measured */
+	double spread_s; /* seconds that each further execution may take; the steps beyond are taken to differ as those
+	                    before did. 0 = no limit */
 	double max_error; /* percent; NAN = no limit */
 	double load, capacity; /* for the record: what the workload's arrivals were made for; 0 */
 };

@@ -66,7 +66,7 @@ static double spread_of_steps(const struct watched *w, int kind)
 	double sum = 0;
 	int64_t n = 0;
 	for (int32_t k = 0; k < w->n_again; k++) {
-		for (int64_t i = 0; i < w->first->n; i++) {
+		for (int64_t i = 0; i < w->again[k]->cut; i++) {
 			const struct watch_step *s = &w->first->steps[i];
 			double off = of_kind(s, kind)
 					     ? percent_off((double)w->again[k]->steps[i].took_ns, (double)s->took_ns)
@@ -91,7 +91,7 @@ static int make_points(struct validate_result *r, const struct watched *w, struc
 		r->points[i] = (struct validate_point){
 			.measured_ns = (double)first->steps[i].took_ns,
 			.predicted_ns = w->predicted ? (double)w->predicted->steps[i].took_ns : NAN,
-			.again_ns = w->n_again ? (double)w->again[0]->steps[i].took_ns : NAN,
+			.again_ns = w->n_again && i < w->again[0]->cut ? (double)w->again[0]->steps[i].took_ns : NAN,
 			.kind = first->steps[i].kind};
 	return ERR_NONE;
 }
@@ -112,10 +112,11 @@ static double part_of(const struct watch_step *s, int k)
 	return k < STEP_PARTS ? s->part_ns[k] : (double)s->host_ns;
 }
 
-static double sum_part(const struct watch *w, int k)
+/* Over the first n steps. */
+static double sum_part(const struct watch *w, int64_t n, int k)
 {
 	double sum = 0;
-	for (int64_t i = 0; i < w->n; i++)
+	for (int64_t i = 0; i < n; i++)
 		sum += part_of(&w->steps[i], k);
 	return sum;
 }
@@ -140,12 +141,14 @@ static void figures_of_parts(struct validate_result *r, const struct watched *w)
 		double absolute = 0, spread = 0;
 		for (int64_t i = 0; i < a->n; i++)
 			absolute += fabs(part_of(&p->steps[i], k) - part_of(&a->steps[i], k));
-		*out = (struct validate_part){.measured_ns = sum_part(a, k), .predicted_ns = sum_part(p, k)};
+		*out = (struct validate_part){.measured_ns = sum_part(a, a->n, k),
+					      .predicted_ns = sum_part(p, a->n, k)};
 		out->share = total > 0 ? out->measured_ns / total * 100 : NAN;
 		out->error = percent_off(out->predicted_ns, out->measured_ns);
 		out->absolute = total > 0 ? absolute / total * 100 : NAN;
 		for (int32_t j = 0; j < w->n_again; j++)
-			spread += fabs(percent_off(sum_part(w->again[j], k), out->measured_ns));
+			spread += fabs(percent_off(sum_part(w->again[j], w->again[j]->cut, k),
+						   sum_part(a, w->again[j]->cut, k)));
 		out->spread = w->n_again ? spread / w->n_again : NAN;
 	}
 }
@@ -174,6 +177,21 @@ int figures_of_steps(struct validate_result *r, const struct watched *w, struct 
 	note_outside(r, w);
 	figures_of_parts(r, w);
 	return ERR_NONE;
+}
+
+void figures_fill_rest(struct watch *w, const struct watch *first)
+{
+	int64_t next[VALIDATE_KINDS] = {0}; /* the step whose difference is taken next */
+	for (int64_t i = w->cut; w->cut && i < w->n; i++) {
+		enum validate_kind kind = first->steps[i].kind;
+		int64_t j = next[kind], looked = 0;
+		while (looked++ < w->cut && (first->steps[j].kind != kind || first->steps[j].took_ns <= 0))
+			j = (j + 1) % w->cut;
+		double ratio =
+			first->steps[j].took_ns > 0 ? (double)w->steps[j].took_ns / (double)first->steps[j].took_ns : 1;
+		w->steps[i].took_ns = (int64_t)((double)first->steps[i].took_ns * ratio + 0.5);
+		next[kind] = (j + 1) % w->cut;
+	}
 }
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */

@@ -42,6 +42,10 @@ struct relay {
 };
 int times_relaid(struct request_times *t, int64_t *end_ns, const struct relay *in, struct err *e);
 
+/* Gives the steps that w did not execute (from w->cut on) what they would have taken, had they differed from the first
+ * execution as the earlier ones of their kind did, one after the other and over again. */
+void figures_fill_rest(struct watch *w, const struct watch *first);
+
 /* r->times, request_mape and samples; r->steps[VALIDATE_ALL] is there already. */
 int figures_of_requests(struct validate_result *r, const struct request_times *measured,
 			const struct request_times *simulated, const struct request_times *again, int32_t n_again,

@@ -229,6 +229,7 @@ void validate_put_json(struct jout *j, const struct validate_result *r)
 	put_head(j, r);
 	jout_real(j, "step_mape", all->mape);
 	jout_int(j, "executions", r->executions);
+	jout_int(j, "spread_steps", r->executions > 1 ? r->again_steps : 0);
 	jout_real(j, "executor_spread", all->spread);
 	put_requests(j, r);
 	put_steps(j, r);

@@ -319,6 +319,10 @@ static void put_section(FILE *f, const struct validate_report *report, int32_t i
 		fprintf(f, ", %s a second", text_value(r->offered_rate, "req/s", a));
 	fprintf(f, "; %s steps, executed %d times in %.0f s.", text_count(r->n_points, a), (int)r->executions,
 		r->executed_s);
+	if (r->executions > 1 && r->again_steps < r->n_points)
+		fprintf(f,
+			" The second time as far as step %s; the rest is taken to differ from the first as those did.",
+			text_count(r->again_steps, a));
 	if (r->executed.run_id)
 		fprintf(f, " Runs %" PRId64 " (executed) and %" PRId64 " (simulated).", r->executed.run_id,
 			r->simulated.run_id);

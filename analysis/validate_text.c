@@ -153,9 +153,15 @@ static void print_requests(FILE *f, const struct validate_result *r)
 		fprintf(f, "    %-16s  measured %s, simulated %s: %s\n", names[k],
 			text_value(r->rates[k].measured, "req/s", a), text_value(r->rates[k].simulated, "req/s", b),
 			percent(r->rates[k].error, c) + strspn(c, " "));
+	char cut[96] = "";
+	if (r->again_steps < r->n_points)
+		snprintf(cut, sizeof cut, " (executed as far as step %s; what was left is taken to differ likewise)",
+			 text_count(r->again_steps, a));
 	if (r->executions > 1)
-		fprintf(f, "    in brackets: how far %s execution%s of the same decisions lay from the first, %%\n",
-			r->executions == 2 ? "a second" : "further", r->executions == 2 ? "" : "s");
+		fprintf(f, "    in brackets: how far %s of the same decisions lay from the first, %%%s\n",
+			r->executions == 2 ? "a second execution" : "further executions", cut);
+	else if (r->status == RUN_COMPLETE)
+		fputs("    no second execution: the executor's own spread is not known\n", f);
 	fputs("    each: mean absolute error of the requests, each against itself\n", f);
 	if (thin)
 		fputs("    ~ from too few samples to be relied on\n", f);

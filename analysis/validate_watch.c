@@ -82,11 +82,20 @@ static int note_batch(struct watch *w, const struct batch *b, struct err *e)
 	return rc;
 }
 
+static void look_at_budget(struct watch *w)
+{
+	if (w->budget_ns && !w->over && w->n < w->first->n)
+		w->over = w->spent_ns + w->first->steps[w->n].took_ns > w->budget_ns;
+	if (!w->over)
+		w->cut = w->n + 1;
+}
+
 static int watch_submit(void *self, const struct batch *b, struct err *e)
 {
 	struct watch *w = self;
+	look_at_budget(w);
 	int rc = note_batch(w, b, e);
-	if (rc == ERR_NONE)
+	if (rc == ERR_NONE && !w->over)
 		rc = w->inner.ops->submit(w->inner.self, b, e);
 	return rc || !w->play ? rc : w->player.ops->submit(w->player.self, b, e);
 }
@@ -105,18 +114,27 @@ static void note_result(struct watch_step *s, const struct step_result *own)
 		s->part_ns[i] = (double)own->part_ns[i];
 }
 
-static int watch_wait(void *self, struct step_result *out, struct err *e)
+static int wait_for_inner(struct watch *w, struct watch_step *s, struct step_result *out, struct err *e)
 {
-	struct watch *w = self;
 	int rc = w->inner.ops->wait(w->inner.self, out, e);
 	if (rc)
 		return rc;
 	if (out->steps != 1)
 		return err_set(e, ERR_INVARIANT, "a step that was to be watched came back as %lld",
 			       (long long)out->steps);
-	struct watch_step *s = &w->steps[w->waited++];
 	note_result(s, out);
-	if (w->play && (rc = w->player.ops->wait(w->player.self, out, e)))
+	w->spent_ns += s->took_ns;
+	return ERR_NONE;
+}
+
+static int watch_wait(void *self, struct step_result *out, struct err *e)
+{
+	struct watch *w = self;
+	struct watch_step *s = &w->steps[w->waited];
+	int rc = w->waited++ < w->cut ? wait_for_inner(w, s, out, e) : ERR_NONE;
+	if (rc == ERR_NONE && w->play)
+		rc = w->player.ops->wait(w->player.self, out, e);
+	if (rc)
 		return rc;
 	s->start_ns = out->start_ns;
 	s->end_ns = out->end_ns[0];
@@ -133,6 +151,7 @@ static void watch_close(void *self)
 	tape_backend_free(&w->player);
 	batch_tables_free(&w->scratch);
 	w->n = w->waited; /* what was in flight when it ended has no result */
+	w->cut = w->cut < w->n ? w->cut : w->n;
 }
 
 static const struct backend_ops watch_ops = {.name = "watch",

@@ -32,6 +32,15 @@ static const struct opt opts[] = {
 	 .help = "How often each workload is executed: the first time it decides, then it decides the same, so that "
 		 "the "
 		 "executor's own spread is known. 1: no spread. Default 2."},
+	{.name = "spread-budget",
+	 .type = OPT_DOUBLE,
+	 .offset = offsetof(struct validate_opts, spread_budget),
+	 .arg = "S",
+	 .min = 0,
+	 .max = 1e9,
+	 .help = "Seconds that each execution after the first may take: it stops before the step that would not fit, "
+		 "and the "
+		 "steps left are taken to differ as those before did. 0: all of it. Default 20."},
 	{.name = "load",
 	 .type = OPT_STRING,
 	 .offset = offsetof(struct validate_opts, loads),
@@ -62,7 +71,7 @@ static const struct opt opts[] = {
 	 .max = 1e6,
 	 .help = "Seconds to measure this machine for, where --cost-model is profiled (the default here) and the "
 		 "database "
-		 "has no profile of it that reaches as far as the workload. Default 60."},
+		 "has no profile of it that reaches as far as the workload. Default 30."},
 	RUN_OPTS,
 };
 
@@ -87,11 +96,16 @@ static void print_plan(const struct validate_session *s)
 		printf("          %s KV blocks of %d tokens\n", text_count(s->executor->setup.num_blocks, a),
 		       (int)s->executor->setup.block_size);
 	printf("Simulator %s\n", s->cost_what);
-	for (int32_t i = 0; i < s->base.arms.n; i++)
-		total += s->estimate_s[i] * o->repeats * s->n_loads;
+	for (int32_t i = 0; i < s->base.arms.n; i++) {
+		double once = s->estimate_s[i], again = once;
+		if (o->spread_budget > 0 && o->spread_budget < once)
+			again = o->spread_budget;
+		total += (once + again * (o->repeats - 1)) * s->n_loads;
+	}
 	fputs("Executing takes about ", stdout);
 	put_span(stdout, total);
-	printf(" (%d time%s each", (int)o->repeats, o->repeats == 1 ? "" : "s");
+	printf(" (%d time%s each, %s", (int)o->repeats, o->repeats == 1 ? "" : "s",
+	       o->repeats > 1 && o->spread_budget > 0 ? "the first in full" : "in full");
 	if (s->n_loads > 1)
 		printf(", %d loads", (int)s->n_loads);
 	for (int32_t i = 0; i < s->base.arms.n; i++) {
@@ -203,7 +217,7 @@ static int write_report(const struct validate_session *s, struct err *e)
 static int parse(const struct command *c, int argc, char **argv, struct validate_opts *o, struct err *e)
 {
 	int n;
-	*o = (struct validate_opts){.repeats = 2, .max_error = -1, .profile_budget = 60};
+	*o = (struct validate_opts){.repeats = 2, .max_error = -1, .profile_budget = 30, .spread_budget = 20};
 	run_opts_default(&o->run);
 	o->run.policies = "naive,continuous,chunked";
 	o->run.texts.backend = "cpu";

@@ -276,6 +276,7 @@ static struct validate_setup setup_of(const struct validate_session *s, int32_t 
 	return (struct validate_setup){.executed = *a,
 				       .simulated = simulated_side(s, a),
 				       .executions = s->opts.repeats,
+				       .spread_s = s->opts.spread_budget,
 				       .max_error = s->opts.max_error >= 0 ? s->opts.max_error : NAN};
 }
 

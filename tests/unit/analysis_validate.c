@@ -292,6 +292,35 @@ static void one_execution_has_no_spread(void)
 	tear_down(&b);
 }
 
+/* A second execution that may not take long: what it did not come to differs as what it did. */
+static void a_spread_may_be_measured_in_part(void)
+{
+	struct bench b;
+	set_up(&b, 80, 40, 1);
+	everybody_at_once(&b);
+	b.machine.again = 1.2;
+	b.setup.spread_s = 1;
+	go(&b);
+	CHECK_INT(b.r.executions, 2);
+	CU_ASSERT(b.r.again_steps > 10 && b.r.again_steps < b.r.n_points);
+	CHECK_NEAR(b.r.steps[VALIDATE_ALL].spread, 20, 1e-3);
+	CHECK_NEAR(b.r.times[VALIDATE_E2E][VALIDATE_P90].spread, 20, 1e-3);
+	CHECK_NEAR(b.r.rates[0].spread, (1 - 1 / 1.2) * 100, 1e-3);
+	CU_ASSERT_TRUE(isnan(b.r.points[b.r.n_points - 1].again_ns));
+	validate_free(&b.r);
+	/* No limit, and one that no step fits in. */
+	b.setup.spread_s = 0;
+	go(&b);
+	CHECK_INT(b.r.again_steps, b.r.n_points);
+	validate_free(&b.r);
+	b.setup.spread_s = 1e-6;
+	go(&b);
+	CHECK_INT(b.r.status, RUN_COMPLETE);
+	CHECK_INT(b.r.executions, 1);
+	CU_ASSERT_TRUE(isnan(b.r.steps[VALIDATE_ALL].spread));
+	tear_down(&b);
+}
+
 /* Everything that a request sees in a second execution: the same as if it had really been run like that, where the
  * decisions are the same anyway. */
 static void steps_laid_along_a_schedule_give_what_a_run_gives(void)
@@ -704,6 +733,7 @@ int main(void)
 		{"what_is_allowed_is_the_limit_or_the_spread", what_is_allowed_is_the_limit_or_the_spread},
 		{"the_executors_own_spread_is_measured", the_executors_own_spread_is_measured},
 		{"one_execution_has_no_spread", one_execution_has_no_spread},
+		{"a_spread_may_be_measured_in_part", a_spread_may_be_measured_in_part},
 		{"steps_laid_along_a_schedule_give_what_a_run_gives",
 		 steps_laid_along_a_schedule_give_what_a_run_gives},
 		{"a_recording_gives_the_same_decisions", a_recording_gives_the_same_decisions},
