@@ -63,17 +63,42 @@ static double square(double x)
 	return x * x;
 }
 
-/* As good as the best: within a fiftieth of its loss, or a tenth of a percent. */
-static void add_equals(const struct spread *s, const double *best, double least, double *variance)
+static double total(const struct spread *s, int64_t row)
 {
-	double limit = least * 1.02 > least + 0.001 * s->groups ? least * 1.02 : least + 0.001 * s->groups;
-	double sum[SEARCH_MAX] = {0};
+	double sum = 0;
+	for (int32_t g = 0; g < s->groups; g++)
+		sum += s->loss[row * s->groups + g];
+	return sum;
+}
+
+/* The k-th least of the rows' losses, k from 1. */
+static double kth_least(const struct spread *s, int k)
+{
+	double limit = -1;
+	for (int i = 0; i < k; i++) {
+		double next = INFINITY;
+		for (int64_t r = 0; r < s->n_rows; r++) {
+			double x = total(s, r);
+			if (x > limit && x < next)
+				next = x;
+		}
+		if (isinf(next))
+			break;
+		limit = next;
+	}
+	return limit;
+}
+
+/* As good as the best: within a fiftieth of its loss, or a tenth of a percent; the nearest few in any case, since a search
+ * that has not come together yet knows no better. */
+static void add_equals(const struct spread *s, const double *best, double *variance)
+{
+	double least = kth_least(s, 1), limit = kth_least(s, 2 * s->n + 2), sum[SEARCH_MAX] = {0};
+	limit = limit > least * 1.02 ? limit : least * 1.02;
+	limit = limit > least + 0.001 * s->groups ? limit : least + 0.001 * s->groups;
 	int64_t n = 0;
 	for (int64_t r = 0; r < s->n_rows; r++) {
-		double loss = 0;
-		for (int32_t g = 0; g < s->groups; g++)
-			loss += s->loss[r * s->groups + g];
-		if (loss > limit)
+		if (total(s, r) > limit)
 			continue;
 		n++;
 		for (int i = 0; i < s->n; i++)
@@ -97,10 +122,7 @@ void spread_measure(const struct spread *s, const double *best, uint64_t seed, d
 		for (int i = 0; i < s->n; i++)
 			variance[i] += square(s->x[r * SEARCH_MAX + i] - best[i]) / DRAWS;
 	}
-	for (int32_t g = 0; g < s->groups; g++)
-		weight[g] = 1;
-	winner(s, weight, &least);
-	add_equals(s, best, least, variance);
+	add_equals(s, best, variance);
 	for (int i = 0; i < s->n; i++)
 		sd[i] = sqrt(variance[i]);
 }
