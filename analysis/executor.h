@@ -9,7 +9,6 @@
 #include "exec/backend.h"
 #include "exec/runner.h"
 #include "exec/tokenizer.h"
-#include "kernels/ops.h"
 #include "models/model.h"
 
 struct err;
