@@ -54,7 +54,8 @@ static void run_strip(void *ctx, int32_t task, int32_t thread)
 
 int matmul_by_library(struct matmul *mm, float *y, const float *x, int32_t rows, const struct matrix *m)
 {
-	struct strips s = {.mm = mm, .m = m, .y = y, .x = x, .rows = rows};
+	struct strips s = {.mm = mm, .m = m, .x = x, .rows = rows};
+	s.y = y;
 	int32_t threads = pool_threads(mm->pool);
 	if (!matmul_grow(&mm->strips, &mm->max_strips, (size_t)threads * strip_floats(m), sizeof *mm->strips))
 		return -1;

@@ -178,7 +178,8 @@ enum line_kind matmul_line_kind(const struct matmul *mm, enum num type)
 
 int matmul_ours(struct matmul *mm, float *y, const float *x, int32_t rows, const struct matrix *m)
 {
-	struct product p = {.mm = mm, .m = m, .y = y, .x = x, .rows = rows};
+	struct product p = {.mm = mm, .m = m, .x = x, .rows = rows};
+	p.y = y;
 	p.kind = matmul_line_kind(mm, m->type);
 	p.direct = rows <= mm->isa->tile_rows || rows <= direct_rows[p.kind];
 	if (p.kind == LINE_I8_SUBNORMAL && prepare_x(mm, &p))
