@@ -229,6 +229,12 @@ static int describe(const struct command *c, int argc, char **argv, struct run_o
 {
 	struct validate_opts o;
 	int rc = parse(c, argc, argv, &o, e);
+	/* The simulated side: nothing is left of what only real kernels have. */
+	if (rc == ERR_NONE && strcmp(o.run.texts.backend, "sim") == 0) {
+		struct run_texts *t = &o.run.texts;
+		t->weights = t->threads = t->isa = t->time = t->kv_cache_memory_bytes = NULL;
+		t->batch_invariant = t->ignore_eos = t->temperature = t->top_k = t->top_p = NULL;
+	}
 	*out = o.run;
 	*several = true;
 	return rc;

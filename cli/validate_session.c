@@ -254,7 +254,7 @@ static struct run_settings simulated_side(const struct validate_session *s, cons
 	out.cost = s->cost;
 	out.profile = s->profile.n_points ? &s->profile : NULL;
 	out.device = a->device ? a->device : "cpu";
-	out.arguments = NULL; /* it cannot be run again from the command line alone */
+	out.arguments = NULL;
 	return out;
 }
 
@@ -310,7 +310,7 @@ static int make_room(struct validate_session *s, struct err *e)
 	s->capacity = mem_zalloc(n, sizeof *s->capacity);
 	s->estimate_s = mem_zalloc(n, sizeof *s->estimate_s);
 	s->labels = mem_zalloc(all, sizeof *s->labels);
-	s->arguments = mem_zalloc(all, sizeof *s->arguments);
+	s->arguments = mem_zalloc(2 * all, sizeof *s->arguments);
 	s->results = mem_zalloc(all, sizeof *s->results);
 	bool there = s->capacity && s->estimate_s && s->labels && s->arguments && s->results;
 	return there ? ERR_NONE : err_no_memory(e, "results");
@@ -395,36 +395,61 @@ static int set_load(struct validate_session *s, int32_t arm, double load, struct
 	return rc;
 }
 
-/* The command line without --load, and with the speed that came of it: what makes this very workload. */
-static int keep_arguments(struct validate_session *s, int32_t arm, bool loaded, struct err *e)
+static void put_typed(struct jout *j)
 {
-	const struct trace_opts *t = &s->opts.run.trace;
 	const char *const *words;
 	int n = command_line(&words);
-	char value[40];
-	struct jout j;
-	jout_open(&j, NULL);
-	jout_begin(&j, NULL, '[');
 	for (int i = 0; i < n; i++) {
 		if (strcmp(words[i], "--load") == 0)
 			i++;
 		else if (strncmp(words[i], "--load=", 7) != 0)
-			jout_text(&j, NULL, words[i]);
+			jout_text(j, NULL, words[i]);
 	}
-	if (loaded) {
-		bool rate = t->request_rate > 0;
-		snprintf(value, sizeof value, "%.17g", rate ? t->request_rate : t->replay_speedup);
-		jout_text(&j, NULL, rate ? "--request-rate" : "--replay-speedup");
-		jout_text(&j, NULL, value);
+}
+
+static void put_option(struct jout *j, const char *name, const char *value)
+{
+	jout_text(j, NULL, name);
+	jout_text(j, NULL, value);
+}
+
+/* What makes the simulated side of the executed one. */
+static void put_simulation(struct jout *j, const struct validate_session *s, const struct run_settings *a)
+{
+	char value[128];
+	put_option(j, "--backend", "sim");
+	if (s->profile.id)
+		snprintf(value, sizeof value, "profiled:%lld", (long long)s->profile.id);
+	put_option(j, "--cost-model", s->profile.id ? value : s->cost);
+	put_option(j, "--device", a->device ? a->device : "cpu");
+	if (a->num_gpu_blocks_override) {
+		snprintf(value, sizeof value, "%d", (int)a->num_gpu_blocks_override);
+		put_option(j, "--num-gpu-blocks-override", value);
 	}
+}
+
+/* The command line of one run, by which it can be had again: as typed, without --load but with the speed that came of it. */
+static int keep_arguments(struct validate_session *s, int32_t arm, bool loaded, bool simulated, const char **out,
+			  struct err *e)
+{
+	const struct trace_opts *t = &s->opts.run.trace;
+	const struct run_settings *a = &s->base.arms.at[arm].s;
+	bool rate = t->request_rate > 0;
+	char value[40], *text = NULL;
+	struct jout j;
+	jout_open(&j, NULL);
+	jout_begin(&j, NULL, '[');
+	put_typed(&j);
+	snprintf(value, sizeof value, "%.17g", rate ? t->request_rate : t->replay_speedup);
+	if (loaded)
+		put_option(&j, rate ? "--request-rate" : "--replay-speedup", value);
+	if (simulated)
+		put_simulation(&j, s, a);
 	jout_end(&j, ']');
-	char *text = NULL;
 	int rc = jout_close(&j, &text, e);
 	if (rc)
 		return rc;
-	s->arguments[s->n_arguments++] = text;
-	s->base.arms.at[arm].s.arguments = n > 0 ? text : NULL;
-	s->base.arms.at[arm].s.arm = arm;
+	*out = s->arguments[s->n_arguments++] = text;
 	return ERR_NONE;
 }
 
@@ -464,12 +489,16 @@ static int validate_one(struct validate_session *s, int32_t arm, double load, st
 	struct run_settings *a = &s->base.arms.at[arm].s;
 	int rc = load > 0 ? set_load(s, arm, load, e) : ERR_NONE;
 	if (rc == ERR_NONE)
-		rc = keep_arguments(s, arm, load > 0, e);
+		rc = keep_arguments(s, arm, load > 0, false, &a->arguments, e);
 	if (rc)
 		return rc;
+	a->arm = arm;
 	a->started_unix_s = (int64_t)time(NULL);
 	struct validate_setup setup = setup_of(s, arm);
-	rc = label_simulated(s, a->label, &setup.simulated.label, e);
+	if (a->model) /* else it is the weights that say what is simulated, and only an executor reads them */
+		rc = keep_arguments(s, arm, load > 0, true, &setup.simulated.arguments, e);
+	if (rc == ERR_NONE)
+		rc = label_simulated(s, a->label, &setup.simulated.label, e);
 	if (rc)
 		return rc;
 	setup.load = load;

@@ -44,6 +44,11 @@ expect "the profile it measured is kept" same "$(sql 'select count(*) from profi
 run decisions --db "$db" 5
 expect "an executed run's decisions can be had again" test "$status" -eq 0 -a -n "$out"
 
+run decisions --db "$db" 6
+expect "and the simulated one's" test "$status" -eq 0 -a -n "$out"
+run diff --db "$db" 5 6
+expect "and how the two decide" has "$out" "uns 5 and 6"
+
 # Once more: the profile is there already. A page with plots.
 run validate "${small[@]}" --policies chunked --db "$db" --report "$tmp/page.md" --record steps
 expect "text" test "$status" -eq 0 -a -z "$err"
