@@ -3,7 +3,7 @@
 # shellcheck source=tests/support/e2e.sh
 . "$(dirname "$0")/../support/e2e.sh"
 db=$tmp/d.db
-sim=(--cost-model linear:a=5ms,b=20us,c=100us --num-gpu-blocks-override 60 --db "$db")
+sim=(--cost-model "linear:a=5ms,b=20us,c=100us" --num-gpu-blocks-override 60 --db "$db")
 "$LOCKSTEP" trace generate --num-prompts 60 --seed 3 "$tmp/made.jsonl" >/dev/null || exit 1
 cp "$tmp/made.jsonl" "$tmp/kept.jsonl"
 
