@@ -229,7 +229,8 @@ static bool run_arm(struct session *s, struct run_settings *a)
 		*r = (struct run_result){0};
 	}
 	if (rc == ERR_NONE && r->status == RUN_INTERRUPTED) {
-		s->status = 130;
+		/* A replay ends where its run was interrupted; that is no interruption of ours. */
+		s->status = s->replayed && !*stop_flag() ? s->status : 130;
 		return false;
 	}
 	return rc != ERR_MEMORY && !*stop_flag();

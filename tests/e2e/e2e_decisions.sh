@@ -109,6 +109,23 @@ expect "a replay has its run's settings" refused "has the settings of the run it
 expect "a replay needs a run" refused "--run RUN names one" replay --backend replay "$tmp/made.jsonl"
 expect "a simulation has nothing to replay" refused "was simulated" replay --run 1 --db "$db"
 
+# --- stopped in the middle
+"$LOCKSTEP" replay "${cpu[@]}" --time wall --request-rate 6 --burstiness inf &
+sleep 1
+kill -TERM $!
+wait $!
+expect "a stopped run: exit status 130" test $? -eq 130
+id=$(sqlite3 "$db" 'select max(run_id) from runs')
+expect "it says so" same "$(sqlite3 "$db" "select status from runs where run_id = $id")" interrupted
+run decisions "$id" --db "$db"
+expect "it ends where it was stopped" test "$status" -eq 0 -a -z "$err" -a -n "$out"
+expect "having served some" test "$(grep -c ': finish ' <<<"$out")" -gt 0 -a "$(grep -c ': finish ' <<<"$out")" -lt 12
+log=$out
+run replay --run "$id" --db "$db"
+expect "its replay ends there too" test "$status" -eq 0 -a -z "$err"
+run decisions latest --db "$db"
+expect "with the same decisions" same "$out" "$log"
+
 # --- what does not fit is noticed
 sqlite3 "$db" "update runs set decision_hash = '0123456789abcdef' where run_id = $cdb"
 run decisions "$cdb" --db "$db"
