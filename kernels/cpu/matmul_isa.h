@@ -40,6 +40,9 @@ struct matmul_isa {
 	int32_t lanes, panel; /* panel = 4 lanes */
 	int32_t tile_rows; /* rows of the largest tile, <= MATMUL_MAX_TILE */
 	matmul_tile_fn tile[N_LINE_KINDS][MATMUL_MAX_TILE]; /* [..][rows - 1] */
+	/* tile[LINE_BF16] of tile_rows rows that also does what widen does, to keep[n_k][panel]. */
+	void (*keep_bf16)(float *acc, const float *x, int64_t ldx, const void *w, int32_t n_k, bool first,
+			  const char *ahead, int32_t ahead_step, float *keep);
 	/* to[n_k][panel] = the lines as f32, int8 without its scale; subnormal: w + 128, for x as it is. Lines of `to` are
 	 * ld floats apart. */
 	void (*widen[N_LINE_KINDS])(float *to, int64_t ld, const void *w, int32_t n_k);

@@ -357,6 +357,37 @@ static void many_rows_come_in_blocks(void)
 	close_bench(&b);
 }
 
+/* Few outputs for many threads: rows are cut into many blocks, the last one of a single row. */
+static void many_threads_share_the_rows_of_few_outputs(void)
+{
+	enum { ROWS = 433, N_IN = 2000, N_OUT = 20, MOST = 9 };
+	static float w[N_OUT * N_IN], x[ROWS * N_IN], y[2][ROWS * N_OUT];
+	char why[160];
+	for (int i = 0; i < N_OUT * N_IN; i++)
+		w[i] = uniform();
+	for (int i = 0; i < ROWS * N_IN; i++)
+		x[i] = uniform();
+	struct matrix_part part = {.data = w, .type = NUM_F32, .n_out = N_OUT};
+	for (int t = NUM_F32; t <= NUM_I8 * 2 + 1; t++) { /* each type without subnormals, then with */
+		if (t % 4 == NUM_F16)
+			continue;
+		for (int many = 0; many < 2; many++) {
+			struct pool *pool;
+			struct matmul *mm;
+			struct matrix *m;
+			CU_ASSERT_FATAL(pool_create(&pool, many ? MOST : 1, 0) == 0);
+			CU_ASSERT_FATAL(matmul_open(&mm, pool, cpu_isa_best(), false, why, sizeof why) == 0);
+			matmul_use_subnormals(mm, t > NUM_I8);
+			CU_ASSERT_FATAL(matmul_pack(mm, &m, &part, 1, N_IN, (enum num)(t % 4), why, sizeof why) == 0);
+			CU_ASSERT(matmul_run(mm, y[many], x, ROWS, m) == 0);
+			matmul_free(m);
+			matmul_close(mm);
+			pool_destroy(pool);
+		}
+		CU_ASSERT(memcmp(y[0], y[1], sizeof y[0]) == 0);
+	}
+}
+
 /* bf16 from f32: to the nearest, ties to even; infinities and NaNs stay what they are. */
 static void rounding_to_bf16_is_to_nearest_even(void)
 {
@@ -586,6 +617,7 @@ int main(void)
 		{"bf16_is_near_and_the_same_in_any_company", bf16_is_near_and_the_same_in_any_company},
 		{"int8_is_near_and_the_same_in_any_company", int8_is_near_and_the_same_in_any_company},
 		{"many_rows_come_in_blocks", many_rows_come_in_blocks},
+		{"many_threads_share_the_rows_of_few_outputs", many_threads_share_the_rows_of_few_outputs},
 		{"the_library_is_near", the_library_is_near},
 		{"a_choice_is_made_once_and_kept", a_choice_is_made_once_and_kept},
 		{"without_the_library_nothing_is_measured", without_the_library_nothing_is_measured},

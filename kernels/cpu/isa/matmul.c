@@ -63,7 +63,7 @@ INLINE float unit(enum line_kind kind, int i)
 }
 
 INLINE void tile(int rows, enum line_kind kind, float *acc, const float *x, int64_t ldx, const char *w, int32_t n_k,
-		 bool first, const char *ahead, int32_t ahead_step)
+		 bool first, const char *ahead, int32_t ahead_step, float *keep)
 {
 	vf a[TILE][4];
 	for (int r = 0; r < rows; r++)
@@ -74,6 +74,8 @@ INLINE void tile(int rows, enum line_kind kind, float *acc, const float *x, int6
 		load_line(v, w, kind);
 		for (int at = 0; at < LINE_BYTES(kind); at += 64)
 			__builtin_prefetch(ahead + at);
+		for (int i = 0; keep && i < 4; i++)
+			vf_store(keep + k * PANEL + i * ISA_LANES, v[i]);
 		for (int r = 0; r < rows; r++)
 			for (int i = 0; i < 4; i++)
 				a[r][i] += x[r * ldx + k] * v[i];
@@ -134,7 +136,7 @@ static void finish(float *y, int64_t ldy, const float *acc, int64_t lda, int32_t
 	static void tile_##rows##_##kind(float *acc, const float *x, int64_t ldx, const void *w, int32_t n_k,          \
 					 bool first, const char *ahead, int32_t ahead_step)                            \
 	{                                                                                                              \
-		tile(rows, kind, acc, x, ldx, w, n_k, first, ahead, ahead_step);                                       \
+		tile(rows, kind, acc, x, ldx, w, n_k, first, ahead, ahead_step, NULL);                                 \
 	}
 #define TILE_FNS_3(type)                                                                                               \
 	TILE_FN(1, type)                                                                                               \
@@ -158,6 +160,12 @@ static void finish(float *y, int64_t ldy, const float *acc, int64_t lda, int32_t
 	}
 #endif
 
+static void keep_bf16(float *acc, const float *x, int64_t ldx, const void *w, int32_t n_k, bool first,
+		      const char *ahead, int32_t ahead_step, float *keep)
+{
+	tile(TILE, LINE_BF16, acc, x, ldx, w, n_k, first, ahead, ahead_step, keep);
+}
+
 TILE_FNS(LINE_F32)
 TILE_FNS(LINE_BF16)
 TILE_FNS(LINE_I8)
@@ -169,6 +177,7 @@ const struct matmul_isa ISA_NAME(matmul_isa) = {
 	.panel = PANEL,
 	.tile_rows = TILE,
 	.tile = {TILES(LINE_F32), TILES(LINE_BF16), TILES(LINE_I8), TILES(LINE_I8_SUBNORMAL)},
+	.keep_bf16 = keep_bf16,
 	.widen = {widen_f32, widen_bf16, widen_i8, widen_i8_subnormal},
 	.finish = finish,
 };
