@@ -6,30 +6,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analysis/generate.h"
-#include "analysis/jout.h"
 #include "analysis/run_exec.h"
-#include "analysis/text.h"
 #include "cli/command.h"
+#include "cli/generate_print.h"
 #include "core/err.h"
 #include "core/mem.h"
 #include "exec/tokenizer.h"
 #include "exec/weights.h"
 
 enum { DEFAULT_NEW = 256, PROMPT_CHUNK = 512 };
-
-struct generate_opts {
-	const char *weights, *model, *tokenizer, *prompt, *prompt_ids;
-	int32_t steps, max_tokens;
-	double temperature, top_p;
-	int32_t top_k;
-	uint64_t seed;
-	const char *weight_dtype, *kv_cache_dtype, *compare_weights, *compare_kv;
-	bool kv_cache, ignore_eos, batch_invariant;
-	int32_t block_size, threads;
-	const char *isa;
-	bool json, quiet;
-};
 
 #define AT(f) .offset = offsetof(struct generate_opts, f)
 
@@ -164,27 +149,9 @@ static const struct opt opts[] = {
 	{.name = "quiet", .letter = 'q', .type = OPT_FLAG, AT(quiet), .help = "Say nothing on stderr but errors."},
 };
 
-/* All of one call. */
-struct job {
-	const struct generate_opts *o;
-	struct model model;
-	struct tokenizer *tokenizer; /* NULL: ids */
-	int32_t *prompt;
-	int64_t n_prompt, cap_prompt;
-	struct generate_setup setup;
-	struct generation g;
-	struct likeness like;
-	bool compared;
-	const char *compare_weights, *compare_kv; /* as resolved */
-	int32_t previous; /* the token printed last; -1 = none */
-	char *text; /* [n_text] for JSON */
-	int64_t n_text, cap_text;
-	bool no_memory;
-};
-
 /* ---- what is asked for ------------------------------------------------------------------------------------------- */
 
-static int load_model(struct job *j, struct err *e)
+static int load_model(struct generate_job *j, struct err *e)
 {
 	const struct generate_opts *o = j->o;
 	if (!o->model && !o->weights)
@@ -198,7 +165,7 @@ static int load_model(struct job *j, struct err *e)
 }
 
 /* --tokenizer, or tokenizer.model where the weights are. */
-static int open_tokenizer(struct job *j, struct err *e)
+static int open_tokenizer(struct generate_job *j, struct err *e)
 {
 	char path[1024];
 	struct stat st;
@@ -211,7 +178,7 @@ static int open_tokenizer(struct job *j, struct err *e)
 	return tokenizer_open(&j->tokenizer, path, j->model.vocab, e);
 }
 
-static int add_id(struct job *j, int32_t id, struct err *e)
+static int add_id(struct generate_job *j, int32_t id, struct err *e)
 {
 	if (mem_grow((void **)&j->prompt, &j->cap_prompt, j->n_prompt + 1, sizeof *j->prompt))
 		return err_no_memory(e, "the prompt");
@@ -219,7 +186,7 @@ static int add_id(struct job *j, int32_t id, struct err *e)
 	return ERR_NONE;
 }
 
-static int parse_ids(struct job *j, const char *text, struct err *e)
+static int parse_ids(struct generate_job *j, const char *text, struct err *e)
 {
 	for (const char *at = text;;) {
 		char *end;
@@ -236,7 +203,7 @@ static int parse_ids(struct job *j, const char *text, struct err *e)
 	}
 }
 
-static int make_prompt(struct job *j, struct err *e)
+static int make_prompt(struct generate_job *j, struct err *e)
 {
 	const struct generate_opts *o = j->o;
 	if (o->prompt && o->prompt_ids)
@@ -258,7 +225,7 @@ static int make_prompt(struct job *j, struct err *e)
 }
 
 /* How many tokens to sample: positions of the model are the limit. */
-static int count_new(struct job *j, int32_t *n_new, struct err *e)
+static int count_new(struct generate_job *j, int32_t *n_new, struct err *e)
 {
 	const struct generate_opts *o = j->o;
 	int64_t room = (int64_t)j->model.max_len - j->n_prompt + 1;
@@ -292,10 +259,17 @@ static int formats(const struct model *m, const char *weights, const char *kv, e
 	return rc ? rc : run_exec_formats(&w, k, weight_type, kv_type, e);
 }
 
-static void tell_prompt(void *ctx);
-static void tell(void *ctx, int32_t token);
+/* What the config says; else the tokenizer. */
+static void set_eos(struct generate_job *j)
+{
+	struct model_numerics *n = &j->model.numerics;
+	if (n->n_eos == 0 && j->tokenizer && tokenizer_eos(j->tokenizer) >= 0)
+		n->eos[n->n_eos++] = tokenizer_eos(j->tokenizer);
+	j->setup.eos = n->eos;
+	j->setup.n_eos = j->o->ignore_eos ? 0 : n->n_eos;
+}
 
-static int prepare(struct job *j, struct err *e)
+static int prepare(struct generate_job *j, struct err *e)
 {
 	const struct generate_opts *o = j->o;
 	struct generate_setup *s = &j->setup;
@@ -315,13 +289,12 @@ static int prepare(struct job *j, struct err *e)
 						  .sampling = {o->temperature, o->top_k, o->top_p, o->seed}},
 				     .prompt = j->prompt,
 				     .n_prompt = (int32_t)j->n_prompt,
-				     .eos = j->model.numerics.eos,
-				     .n_eos = o->ignore_eos ? 0 : j->model.numerics.n_eos,
 				     .chunk = PROMPT_CHUNK,
 				     .stop = stop_flag(),
-				     .loaded = tell_prompt,
-				     .token = tell,
+				     .loaded = generate_tell_prompt,
+				     .token = generate_tell,
 				     .ctx = j};
+	set_eos(j);
 	if (!rc)
 		rc = count_new(j, &s->n_new, e);
 	if (!rc)
@@ -330,205 +303,9 @@ static int prepare(struct job *j, struct err *e)
 	return rc;
 }
 
-/* ---- what is printed --------------------------------------------------------------------------------------------- */
-
-/* Text as the terminal may have it: of control characters only white space. */
-static void put_text(struct job *j, const char *p, int32_t n)
-{
-	for (int32_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)p[i];
-		if ((c < ' ' && c != '\n' && c != '\t' && c != '\r') || c == 0x7f)
-			continue;
-		if (!j->o->json)
-			putchar(c);
-		else if (mem_grow((void **)&j->text, &j->cap_text, j->n_text + 2, 1))
-			j->no_memory = true;
-		else
-			j->text[j->n_text++] = (char)c;
-	}
-}
-
-static void tell(void *ctx, int32_t token)
-{
-	struct job *j = ctx;
-	int32_t len = 0;
-	const char *p = j->tokenizer ? tokenizer_piece(j->tokenizer, j->previous, token, &len) : NULL;
-	if (p)
-		put_text(j, p, len);
-	else if (!j->o->json)
-		printf("%s%d", j->previous < 0 ? "" : " ", token);
-	if (!j->o->json)
-		fflush(stdout);
-	j->previous = token;
-}
-
-/* The text begins with the prompt, as llama2.c's run prints it; the token that begins a text is none of it. */
-static void tell_prompt(void *ctx)
-{
-	struct job *j = ctx;
-	for (int64_t i = 0; i < j->n_prompt; i++) {
-		if (j->tokenizer && i == 0 && j->prompt[0] == tokenizer_bos(j->tokenizer))
-			j->previous = j->prompt[0];
-		else
-			tell(j, j->prompt[i]);
-	}
-}
-
-/* To a file goes the text and nothing else. */
-static void end_text(const struct job *j)
-{
-	if (!j->o->json && (!j->tokenizer || isatty(STDOUT_FILENO)))
-		putchar('\n');
-	fflush(stdout);
-}
-
-static double rate(int32_t n, double s)
-{
-	return s > 0 ? n / s : 0;
-}
-
-static void print_summary(const struct job *j)
-{
-	const struct generation *g = &j->g;
-	const struct executor_setup *x = &j->setup.executor;
-	char a[TEXT_NUMBER], b[TEXT_NUMBER], c[TEXT_NUMBER], d[TEXT_NUMBER];
-	fprintf(stderr, "%s: %s, held in %s (%.1f MB), KV in %s; %s\n", j->model.name, g->weights_what,
-		num_names[x->weight_type], (double)g->weight_bytes / 1e6, num_names[x->kv_type], g->what);
-	fprintf(stderr, "prompt: %d tokens in %s ms, %s tokens/s", g->prefill_tokens,
-		text_value(g->prefill_s * 1e3, "ms", a),
-		text_value(rate(g->prefill_tokens, g->prefill_s), "tokens/s", b));
-	if (g->decode_tokens > 0)
-		fprintf(stderr, "; then %d in %s ms, %s tokens/s", g->decode_tokens,
-			text_value(g->decode_s * 1e3, "ms", c),
-			text_value(rate(g->decode_tokens, g->decode_s), "tokens/s", d));
-	fprintf(stderr, "%s\n", g->end == END_EOS ? "; ended by itself" : g->end == END_STOPPED ? "; interrupted" : "");
-}
-
-/* The two, each going its own way: how many tokens are the same until they part; -1: they were not run so. */
-static int32_t alike(const struct job *j)
-{
-	const struct likeness *l = &j->like;
-	int32_t n = 0;
-	if (j->o->temperature > 0)
-		return -1;
-	while (n < l->steps && n < j->g.n && l->tokens[n] == j->g.tokens[n])
-		n++;
-	return n;
-}
-
-static void print_likeness(const struct job *j)
-{
-	const struct likeness *l = &j->like;
-	const struct executor_setup *x = &j->setup.executor;
-	int32_t same = alike(j);
-	fprintf(stderr,
-		"%s weights and %s KV against %s and %s: logits differ by %.3g (relative norm; in the worst step "
-		"%.3g), the "
-		"greedy token is the same in %d of %d steps (%.1f %%)",
-		num_names[x->weight_type], num_names[x->kv_type], j->compare_weights, j->compare_kv, l->error, l->worst,
-		l->agree, l->steps, 100.0 * l->agree / l->steps);
-	if (same >= 0)
-		fprintf(stderr, "; each by itself, the first %d tokens are the same", same);
-	fputc('\n', stderr);
-}
-
-/* Bytes that are no UTF-8 become U+FFFD. */
-static bool make_valid(struct job *j)
-{
-	char *out = mem_alloc((size_t)j->n_text * 3 + 1);
-	int64_t n = 0, len;
-	if (!out)
-		return false;
-	for (int64_t at = 0; at < j->n_text; at += len) {
-		const unsigned char *c = (const unsigned char *)j->text + at;
-		int64_t want = c[0] < 0x80                   ? 1
-			       : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
-			       : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
-			       : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
-							     : 0;
-		for (len = 1; len < want && at + len < j->n_text && (c[len] & 0xc0) == 0x80; len++)
-			;
-		bool valid = len == want &&
-			     !(want == 3 && ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0))) &&
-			     !(want == 4 && ((c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90)));
-		memcpy(out + n, valid ? (const char *)c : "\xef\xbf\xbd", valid ? (size_t)len : 3);
-		n += valid ? len : 3;
-		len = valid ? len : 1;
-	}
-	out[n] = '\0';
-	mem_free(j->text);
-	j->text = out;
-	return true;
-}
-
-static void json_ids(struct jout *o, const char *key, const int32_t *ids, int64_t n)
-{
-	jout_begin(o, key, '[');
-	for (int64_t i = 0; i < n; i++)
-		jout_int(o, NULL, ids[i]);
-	jout_end(o, ']');
-}
-
-static void json_speed(struct jout *o, const char *key, int32_t n, double s)
-{
-	jout_begin(o, key, '{');
-	jout_int(o, "tokens", n);
-	jout_real(o, "seconds", s);
-	jout_real(o, "tokens_per_s", rate(n, s));
-	jout_end(o, '}');
-}
-
-static void json_likeness(struct jout *o, const struct job *j)
-{
-	const struct likeness *l = &j->like;
-	jout_begin(o, "compared", '{');
-	jout_text(o, "weight_dtype", j->compare_weights);
-	jout_text(o, "kv_cache_dtype", j->compare_kv);
-	jout_int(o, "steps", l->steps);
-	jout_int(o, "greedy_agree", l->agree);
-	jout_real(o, "logit_error", l->error);
-	jout_real(o, "worst_logit_error", l->worst);
-	if (alike(j) >= 0)
-		jout_int(o, "alike_until", alike(j));
-	else
-		jout_null(o, "alike_until");
-	jout_end(o, '}');
-}
-
-static int print_json(struct job *j, struct err *e)
-{
-	struct jout o;
-	char *unused;
-	const struct generation *g = &j->g;
-	if (j->no_memory || (j->tokenizer && !make_valid(j)))
-		return err_no_memory(e, "the text");
-	jout_open(&o, stdout);
-	jout_begin(&o, NULL, '{');
-	jout_text(&o, "model", j->model.name);
-	jout_text(&o, "weights", g->weights_what);
-	jout_text(&o, "backend", g->what);
-	jout_text(&o, "weight_dtype", num_names[j->setup.executor.weight_type]);
-	jout_text(&o, "kv_cache_dtype", num_names[j->setup.executor.kv_type]);
-	jout_int(&o, "weight_bytes", g->weight_bytes);
-	jout_int(&o, "kv_bytes", g->kv_bytes);
-	json_ids(&o, "prompt_tokens", j->prompt, j->n_prompt);
-	json_ids(&o, "tokens", g->tokens, g->n);
-	jout_text(&o, "text", j->tokenizer ? j->text : NULL);
-	jout_text(&o, "end", generation_end_names[g->end]);
-	jout_real(&o, "load_seconds", g->load_s);
-	json_speed(&o, "prefill", g->prefill_tokens, g->prefill_s);
-	json_speed(&o, "decode", g->decode_tokens, g->decode_s);
-	if (j->compared)
-		json_likeness(&o, j);
-	jout_end(&o, '}');
-	int rc = jout_close(&o, &unused, e);
-	putchar('\n');
-	return rc;
-}
-
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static int compare(struct job *j, struct err *e)
+static int compare(struct generate_job *j, struct err *e)
 {
 	const struct generate_opts *o = j->o;
 	enum num w, kv;
@@ -546,7 +323,7 @@ static int compare(struct job *j, struct err *e)
 	return rc;
 }
 
-static int act(struct job *j, struct err *e)
+static int act(struct generate_job *j, struct err *e)
 {
 	const struct generate_opts *o = j->o;
 	int rc = prepare(j, e);
@@ -556,15 +333,15 @@ static int act(struct job *j, struct err *e)
 		return rc;
 	rc = generate(&j->setup, &j->g, e);
 	if (!rc || j->g.n > 0)
-		end_text(j);
+		generate_end_text(j);
 	if (rc)
 		return rc;
 	if (o->json)
-		rc = print_json(j, e);
+		rc = generate_print_json(j, e);
 	if (!rc && !o->quiet)
-		print_summary(j);
+		generate_print_summary(j);
 	if (!rc && !o->quiet && j->compared)
-		print_likeness(j);
+		generate_print_likeness(j);
 	return rc;
 }
 
@@ -572,7 +349,7 @@ static int run(const struct command *c, int argc, char **argv)
 {
 	struct generate_opts o = {
 		.weight_dtype = "auto", .kv_cache_dtype = "auto", .kv_cache = true, .block_size = 16, .top_p = 1};
-	struct job j = {.o = &o, .previous = -1};
+	struct generate_job j = {.o = &o, .previous = -1};
 	struct err e = {0};
 	int n, status;
 	if (opts_parse(opts, c->n_opts, &o, argc, argv, &n, NULL, &e) == ERR_NONE && n > 0)
