@@ -232,7 +232,7 @@ static int attention_row(struct importing *m, const struct csv *c, struct err *e
 		rc = add_op(c, prefill ? "attn_prefill" : "attn_decode", layers, true, &sum, e);
 	/* What goes with it: heads taken apart and put together, KV stored. */
 	static const char *const around[] = {"attn_input_reshape", "attn_output_reshape", "attn_kv_cache_save"};
-	for (size_t i = 0; rc == ERR_NONE && i < sizeof around / sizeof *around; i++)
+	for (size_t i = 0; rc == ERR_NONE && !m->o->bare_attention && i < sizeof around / sizeof *around; i++)
 		rc = add_op(c, around[i], layers, false, &sum, e);
 	if (rc || (prefill && batch != 1)) /* several chunks at once are no chunk's time */
 		return rc;
@@ -380,15 +380,16 @@ static int identify(struct importing *m, const struct profile_text *texts, int32
 /* What is still to be known of a step. */
 static void note_missing(struct profile *p, const struct importing *m)
 {
-	snprintf(p->note, sizeof p->note, "%s%shead (final norm, logits, sampling) and host time not measured%s",
+	snprintf(p->note, sizeof p->note, "%s%s%shead (final norm, logits, sampling) and host time not measured%s",
 		 m->linear ? "" : "no linear operators; ", m->attention ? "" : "no attention; ",
+		 m->attention && m->o->bare_attention ? "attention without storing KV; " : "",
 		 m->tensor_parallel > 1 ? "; no all-reduce" : "");
 }
 
 static int fill(struct profile *p, const struct profile_import *o, struct err *e)
 {
 	struct profile_roofline r;
-	int rc = profile_roofline_open(&r, p, o->model, o->device, e);
+	int rc = profile_roofline_open(&r, p, o->model, o->device, NULL, e);
 	if (rc)
 		return rc;
 	rc = profile_fill(p, &r, e);

@@ -17,6 +17,7 @@ struct profile_import {
 	const char *name;
 	const char *weight_dtype, *kv_dtype; /* NULL: "bf16" */
 	int32_t tensor_parallel; /* which rows; 0 = 1 */
+	bool bare_attention; /* its kernel alone: not what stores KV and reshapes heads beside it */
 	bool fill; /* operations that are not in the files: estimates of the roofline in their place */
 };
 

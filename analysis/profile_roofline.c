@@ -6,7 +6,7 @@
 #include "core/err.h"
 
 int profile_roofline_open(struct profile_roofline *r, const struct profile *p, const char *model, const char *device,
-			  struct err *e)
+			  const char *cost, struct err *e)
 {
 	struct weight_format asked;
 	struct cost_setup s;
@@ -26,8 +26,11 @@ int profile_roofline_open(struct profile_roofline *r, const struct profile *p, c
 		s.weights = r->format;
 		rc = kv_dtype_parse(p->kv_dtype[0] ? p->kv_dtype : "auto", &s.kv, e);
 	}
+	if (rc == ERR_NONE && cost && strncmp(cost, "roofline", 8) != 0)
+		rc = err_set(e, ERR_INPUT,
+			     "\"%.80s\" is not the roofline: it alone says what operations compute and move", cost);
 	if (rc == ERR_NONE)
-		rc = cost_roofline_create(&r->cost, &s, e);
+		rc = cost_open(&r->cost, cost ? cost : "roofline", &s, e);
 	if (rc)
 		profile_roofline_close(r);
 	return rc;

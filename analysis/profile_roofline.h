@@ -19,9 +19,10 @@ struct profile_roofline {
 	struct cost *cost; /* NULL: not open */
 	double share; /* of the work that one of p's devices does: 1 / tensor-parallel size */
 };
-/* By p's model and device, or those given (NULL: p's). ERR_INPUT when they are not known or not of p. */
+/* By p's model and device, or those given (NULL: p's). `cost` has the roofline's words (sim/cost_models.h); NULL: none.
+ * ERR_INPUT when they are not known or not of p. */
 int profile_roofline_open(struct profile_roofline *r, const struct profile *p, const char *model, const char *device,
-			  struct err *e);
+			  const char *cost, struct err *e);
 void profile_roofline_close(struct profile_roofline *r); /* all zero is fine */
 /* FLOPs, bytes and time of one operation at one place (all of its layers); all zero for the host. */
 void profile_roofline_op(const struct profile_roofline *r, enum profile_op op, int32_t x, int64_t y,

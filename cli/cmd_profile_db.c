@@ -128,11 +128,8 @@ static int run_list(const struct command *c, int argc, char **argv)
 
 /* --- show --------------------------------------------------------------------------------------------------------- */
 
-static const char *const against_names[] = {"roofline", NULL};
-
 struct show_opts {
-	const char *db, *model, *device;
-	int32_t against;
+	const char *db, *model, *device, *against;
 	bool all;
 };
 
@@ -140,12 +137,12 @@ static const struct opt show_options[] = {
 	DB_OPT(struct show_opts),
 	{.name = "all", .type = OPT_FLAG, .offset = offsetof(struct show_opts, all), .help = "Every point there is."},
 	{.name = "against",
-	 .type = OPT_CHOICE,
+	 .type = OPT_STRING,
 	 .offset = offsetof(struct show_opts, against),
-	 .choices = against_names,
-	 .arg = "roofline",
-	 .help = "Beside each time: FLOP/s and bytes/s, their share of the device's peaks, and what the roofline "
-		 "says."},
+	 .arg = "roofline[:WORDS]",
+	 .help = "Beside each time: FLOP/s and bytes/s, their share of the device's peaks, and what the roofline says; "
+		 "its "
+		 "words are those of --cost-model."},
 	{.name = "device",
 	 .type = OPT_STRING,
 	 .offset = offsetof(struct show_opts, device),
@@ -161,15 +158,15 @@ static const struct opt show_options[] = {
 static int show(const struct show_opts *o, const struct profile *p, struct err *e)
 {
 	struct profile_roofline r = {0};
-	int rc = o->against < 0 ? ERR_NONE : profile_roofline_open(&r, p, o->model, o->device, e);
+	int rc = o->against ? profile_roofline_open(&r, p, o->model, o->device, o->against, e) : ERR_NONE;
 	if (rc)
 		return rc;
 	profile_print_identity(stdout, p);
-	if (o->against < 0) {
+	if (!o->against) {
 		profile_print_points(stdout, p, o->all);
 		profile_print_steps(stdout, p);
 	} else {
-		profile_print_against(stdout, p, &r, o->all);
+		profile_print_against(stdout, p, &r, o->against, o->all);
 	}
 	profile_roofline_close(&r);
 	return ERR_NONE;
@@ -177,7 +174,7 @@ static int show(const struct show_opts *o, const struct profile *p, struct err *
 
 static int run_show(const struct command *c, int argc, char **argv)
 {
-	struct show_opts o = {.db = "lockstep.db", .against = -1};
+	struct show_opts o = {.db = "lockstep.db"};
 	struct profile p = {0};
 	struct store *s = NULL;
 	struct err e = {0};
@@ -186,7 +183,7 @@ static int run_show(const struct command *c, int argc, char **argv)
 	int rc = opts_parse(show_options, N(show_options), &o, argc, argv, &n, NULL, &e);
 	if (rc == ERR_NONE)
 		rc = one_word(n, argv, &which, &e);
-	if (rc == ERR_NONE && (o.device || o.model) && o.against < 0)
+	if (rc == ERR_NONE && (o.device || o.model) && !o.against)
 		rc = err_set(&e, ERR_INPUT, "--device and --model are for --against");
 	if (rc == ERR_NONE)
 		rc = open_profile(&s, o.db, which, &p, &e);
@@ -277,6 +274,12 @@ static const struct opt import_options[] = {
 	 .min = 1,
 	 .max = 63,
 	 .help = "Which rows: of one of N devices that share the model. Default 1."},
+	{.name = "bare-attention",
+	 .type = OPT_FLAG,
+	 .offset = offsetof(struct import_opts, i.bare_attention),
+	 .help = "Of attention, its kernel alone: leave out what stores KV and reshapes heads beside it, which an "
+		 "engine's own "
+		 "kernels may do at a fraction of the time."},
 	{.name = "fill",
 	 .type = OPT_CHOICE,
 	 .offset = offsetof(struct import_opts, fill),

@@ -255,7 +255,8 @@ static void print_against_op(FILE *f, const struct profile *p, const struct prof
 	struct range at = range_of(p, op);
 	double peak = profile_roofline_peak(r, op), bandwidth = r->device.bandwidth;
 	int64_t y[COLUMNS];
-	int32_t n = choose_y(p, at, y);
+	int32_t n = choose_y(p, at, y), shown = 0;
+	double sum = 0, worst = 0, bias = 0;
 	if (at.from == at.to)
 		return;
 	fprintf(f, "\n%s\n%8s %8s %12s %10s %8s %12s %8s %12s %9s\n", titles[op], "x", "y", "measured ms", "TFLOP/s",
@@ -275,19 +276,29 @@ static void print_against_op(FILE *f, const struct profile *p, const struct prof
 			w.flops / t->ns / (peak / 1e9) * 100, text_value(w.bytes / t->ns, "rate", c),
 			w.bytes / t->ns / (bandwidth / 1e9) * 100, text_value(w.ns / 1e6, "ms", d),
 			(w.ns / t->ns - 1) * 100);
+		double off = (w.ns / t->ns - 1) * 100;
+		shown++;
+		bias += off;
+		sum += fabs(off);
+		worst = fabs(off) > fabs(worst) ? off : worst;
 	}
+	if (shown)
+		fprintf(f, "%8s off by %.1f %% in the mean of these %d, bias %+.1f %%, worst %+.1f %%\n", "",
+			sum / shown, shown, bias / shown, worst);
 }
 
-void profile_print_against(FILE *f, const struct profile *p, const struct profile_roofline *r, bool all)
+void profile_print_against(FILE *f, const struct profile *p, const struct profile_roofline *r, const char *cost,
+			   bool all)
 {
 	fprintf(f,
-		"\nAgainst %s: peaks %.4g TFLOP/s and %.4g GB/s; roofline with %.3g of the first for products, %.3g "
-		"for "
-		"attention,\nand %.3g of the second. FLOPs and bytes are counted (docs/cost-model.md), times "
+		"\nAgainst %s: peaks %.4g TFLOP/s and %.4g GB/s; its spec reaches %.3g of the first in products, %.3g "
+		"in "
+		"attention,\n%.3g of the second; cost model %s. FLOPs and bytes are counted (docs/cost-model.md), "
+		"times "
 		"measured.\n",
 		r->device.title[0] ? r->device.title : r->device.name, profile_roofline_peak(r, PROFILE_MATMUL) / 1e12,
 		r->device.bandwidth / 1e9, r->device.gemm_efficiency, r->device.attention_efficiency,
-		r->device.memory_efficiency);
+		r->device.memory_efficiency, cost);
 	for (int op = 0; op < PROFILE_HOST; op++)
 		print_against_op(f, p, r, (enum profile_op)op, all);
 }

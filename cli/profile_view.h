@@ -19,7 +19,8 @@ void profile_print_identity(FILE *f, const struct profile *p);
 void profile_print_points(FILE *f, const struct profile *p, bool all);
 /* Whole steps beside what their parts add up to. Nothing when there are none. */
 void profile_print_steps(FILE *f, const struct profile *p);
-/* Each operation against the device's peaks and the roofline's own time. */
-void profile_print_against(FILE *f, const struct profile *p, const struct profile_roofline *r, bool all);
+/* Each operation against the device's peaks and the time that `cost`, which r was made from, gives it. */
+void profile_print_against(FILE *f, const struct profile *p, const struct profile_roofline *r, const char *cost,
+			   bool all);
 
 #endif

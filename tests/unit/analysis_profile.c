@@ -351,6 +351,14 @@ static void a_hand_made_table_gives_the_sums(void)
 	CU_ASSERT(strstr(e.text, "no points of head") != NULL);
 	CU_ASSERT(profile_hash(&p) == p.hash);
 	profile_free(&p);
+	struct profile_import bare = llama_1b;
+	bare.bare_attention = true;
+	err_clear(&e);
+	CU_ASSERT_EQUAL_FATAL(import_two(&p, LINEAR, ATTENTION, &bare, &e), ERR_NONE);
+	CHECK_NEAR(ns_at(&p, PROFILE_DECODE, 4, 64), 16 * 0.5e6, 1e-3);
+	CHECK_NEAR(ns_at(&p, PROFILE_PREFILL, 32, 128), 16 * 0.75e6, 1e-3);
+	CU_ASSERT(strstr(p.note, "without storing KV") != NULL);
+	profile_free(&p);
 }
 
 static void what_is_missing_is_filled_only_when_asked(void)
@@ -491,7 +499,7 @@ static void the_roofline_counts_what_the_points_are_of(void)
 	struct cost_op w;
 	struct err e = {0};
 	CU_ASSERT_EQUAL_FATAL(import_text(&p, LINEAR, &llama_1b, &e), ERR_NONE);
-	CU_ASSERT_EQUAL_FATAL(profile_roofline_open(&r, &p, NULL, NULL, &e), ERR_NONE);
+	CU_ASSERT_EQUAL_FATAL(profile_roofline_open(&r, &p, NULL, NULL, NULL, &e), ERR_NONE);
 	const struct model *m = &r.model;
 	profile_roofline_op(&r, PROFILE_MATMUL, 7, 0, &w);
 	CHECK_NEAR(w.flops, 2.0 * 7 * (double)(m->params.attention + m->params.mlp), 0.001 * w.flops);
@@ -504,8 +512,17 @@ static void the_roofline_counts_what_the_points_are_of(void)
 	CU_ASSERT(w.flops >= 2.0 * 3 * m->hidden * m->vocab);
 	profile_roofline_op(&r, PROFILE_HOST, 3, 0, &w);
 	CU_ASSERT_EQUAL(w.ns, 0);
+	profile_roofline_op(&r, PROFILE_MATMUL, 4000, 0, &w);
+	double whole = w.ns;
 	profile_roofline_close(&r);
-	CHECK_INT(profile_roofline_open(&r, &p, "llama-2-7b", NULL, &e), ERR_INPUT);
+	CU_ASSERT_EQUAL_FATAL(profile_roofline_open(&r, &p, NULL, NULL, "roofline:gemm=0.35,kernel=0", &e), ERR_NONE);
+	profile_roofline_op(&r, PROFILE_MATMUL, 4000, 0, &w);
+	CU_ASSERT(w.ns > 1.9 * whole);
+	profile_roofline_close(&r);
+	CHECK_INT(profile_roofline_open(&r, &p, NULL, NULL, "constant:1ms", &e), ERR_INPUT);
+	CU_ASSERT(strstr(e.text, "not the roofline") != NULL);
+	err_clear(&e);
+	CHECK_INT(profile_roofline_open(&r, &p, "llama-2-7b", NULL, NULL, &e), ERR_INPUT);
 	CU_ASSERT(strstr(e.text, "shape") != NULL);
 	profile_free(&p);
 }
