@@ -151,7 +151,7 @@ struct kernel_ops {
 /* --- the sets ----------------------------------------------------------------------------------------------------- */
 
 struct cpu_options {
-	int32_t threads; /* 0 = as many as the process may use */
+	int32_t threads; /* 0 = as many as the process may use (affinity, the quota of its control group) */
 	const char *isa; /* "base", "avx2", "avx512"; NULL = the best this machine has */
 	bool batch_invariant; /* a row's result does not depend on the rows beside it: our own kernels throughout */
 	bool no_library; /* matrix products without oneDNN (tests) */

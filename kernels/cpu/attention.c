@@ -128,16 +128,24 @@ static size_t partial_floats(int32_t dim)
 	return ATTENTION_HEAD + (size_t)dim;
 }
 
+/* The query head a line is of, and its row. */
+static size_t head_of(const struct running *run, const struct attention_item *it, int32_t line, size_t *row)
+{
+	const struct attention_shape *a = run->call->shape;
+	int32_t n = run->call->rows->q_at[it->seq] + it->row + line / it->n_heads;
+	int32_t head = it->kv_head * (a->n_heads / a->n_kv_heads) + it->head + line % it->n_heads;
+	*row = (size_t)n;
+	return (size_t)head;
+}
+
 /* The lines' queries, times the scale. */
 static void load_queries(const struct running *run, const struct attention_item *it, struct attention_lines *x)
 {
 	const struct attention_call *c = run->call;
 	const struct attention_shape *a = c->shape;
 	size_t width = (size_t)(a->n_heads + 2 * a->n_kv_heads) * (size_t)a->head_dim;
-	int32_t first_head = it->kv_head * (a->n_heads / a->n_kv_heads) + it->head;
 	for (int32_t line = 0; line < x->n_lines; line++) {
-		size_t row = (size_t)(c->rows->q_at[it->seq] + it->row + line / x->group);
-		size_t head = (size_t)(first_head + line % x->group);
+		size_t row, head = head_of(run, it, line, &row);
 		const float *from = c->qkv + row * width + head * (size_t)a->head_dim;
 		float *to = x->q + (size_t)line * (size_t)x->dim;
 		for (int32_t i = 0; i < a->head_dim; i++)
@@ -152,10 +160,8 @@ static void write_out(const struct running *run, const struct attention_item *it
 {
 	const struct attention_call *c = run->call;
 	const struct attention_shape *a = c->shape;
-	int32_t first_head = it->kv_head * (a->n_heads / a->n_kv_heads) + it->head;
 	for (int32_t line = 0; line < x->n_lines; line++) {
-		size_t row = (size_t)(c->rows->q_at[it->seq] + it->row + line / x->group);
-		size_t head = (size_t)(first_head + line % x->group);
+		size_t row, head = head_of(run, it, line, &row);
 		run->a->isa->end(c->out + (row * (size_t)a->n_heads + head) * (size_t)a->head_dim,
 				 s->acc + (size_t)line * (size_t)x->dim, s->sum[line], a->head_dim);
 	}
@@ -332,7 +338,7 @@ static struct attention_item block_at(const struct attention_call *c, const stru
 	return block;
 }
 
-/* Long rows first (chunks come last in a step, and their last rows see most), so that no thread is left with a long one. */
+/* Long rows first, so that no thread is left with a long one: chunks come last in a step, and their last rows see most. */
 static void plan(struct attention *a, const struct attention_call *c, int32_t dim, int32_t threads, int64_t *n,
 		 int64_t *partials)
 {
@@ -373,7 +379,7 @@ static int want_items(struct attention *a, int64_t n)
 		return 0;
 	free(a->items);
 	free(a->left);
-	int64_t cap = n + n / 4;
+	int64_t cap = n + n / 4 + 1;
 	a->items = malloc((size_t)cap * sizeof *a->items);
 	a->left = malloc((size_t)cap * sizeof *a->left);
 	a->cap_items = a->items && a->left ? cap : 0;

@@ -185,6 +185,7 @@ static void argmax_row(const struct row_job *j, int32_t row)
 	j->tokens[row] = j->isa->argmax(floats_at(j->x, row, j->dim), j->dim);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the rows write it */
 int cpu_argmax(struct kernel_set *k, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab)
 {
 	struct row_job j = {.row = argmax_row, .rows = rows, .tokens = tokens, .x = (void *)logits, .dim = vocab};

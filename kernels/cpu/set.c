@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "kernels/cpu/quota.h"
+
 static const struct row_isa *const row_isas[N_CPU_ISAS] = CPU_ISA_TABLES(row_isa);
 
 static const char *cpu_error(struct kernel_set *k)
@@ -182,6 +184,14 @@ static int choose_isa(const char *name, enum cpu_isa *out, char *why, size_t siz
 	return -1;
 }
 
+/* The processors this process may run on, but no more than it is granted the time of: threads beyond that wait for each
+ * other. */
+static int32_t usable_threads(void)
+{
+	int32_t threads = pool_default_threads(), quota = cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+	return quota > 0 && quota < threads ? quota : threads;
+}
+
 static void describe(struct cpu_set *s)
 {
 	const char *library = matmul_library(s->matmul);
@@ -201,7 +211,7 @@ int cpu_kernels_open(struct kernel_set **out, const struct cpu_options *o, char 
 	if (choose_isa(o->isa, &isa, why, size))
 		return -1;
 	struct cpu_set *s = calloc(1, sizeof *s);
-	if (!s || pool_create(&s->pool, o->threads, -1)) {
+	if (!s || pool_create(&s->pool, o->threads > 0 ? o->threads : usable_threads(), -1)) {
 		snprintf(why, size, "%s", s ? "threads cannot be started" : "out of memory");
 		free(s);
 		return -1;

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "kernels/cpu/quota.h"
 #include "kernels/half.h"
 #include "kernels/ops.h"
 #include "tests/support/kernel_sets.h"
@@ -565,6 +567,41 @@ static void opening(void)
 	k->ops->close(k);
 }
 
+static void folder(const char *name)
+{
+	CHECK_INT(mkdir(temp_path(name), 0700), 0);
+}
+
+/* What a container grants, of both kinds of control groups. */
+static void processors_granted(void)
+{
+	folder("two");
+	folder("two/pod");
+	folder("two/pod/box");
+	folder("one");
+	folder("one/cpu,cpuacct");
+	temp_file("groups2", "0::/pod/box\n");
+	CHECK_INT(cpu_quota(temp_path("groups2"), temp_path("two")), 0);
+	temp_file("two/pod/box/cpu.max", "max 100000\n");
+	CHECK_INT(cpu_quota(temp_path("groups2"), temp_path("two")), 0);
+	temp_file("two/pod/box/cpu.max", "350000 100000\n");
+	CHECK_INT(cpu_quota(temp_path("groups2"), temp_path("two")), 4);
+	temp_file("two/pod/cpu.max", "150000 100000\n"); /* the group above grants less */
+	CHECK_INT(cpu_quota(temp_path("groups2"), temp_path("two")), 2);
+	temp_file("two/cpu.max", "20000 100000\n"); /* a fifth of one */
+	CHECK_INT(cpu_quota(temp_path("groups2"), temp_path("two")), 1);
+
+	temp_file("groups1", "7:memory:/box\n4:cpu,cpuacct:/box\nnonsense\n");
+	CHECK_INT(cpu_quota(temp_path("groups1"), temp_path("one")), 0);
+	temp_file("one/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+	temp_file("one/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+	CHECK_INT(cpu_quota(temp_path("groups1"), temp_path("one")), 0);
+	temp_file("one/cpu,cpuacct/cpu.cfs_quota_us", "300000\n");
+	CHECK_INT(cpu_quota(temp_path("groups1"), temp_path("one")), 3);
+	CHECK_INT(cpu_quota(temp_file("groups3", "5:cpuset:/box\n"), temp_path("one")), 0);
+	CHECK_INT(cpu_quota("/nowhere", "/nowhere"), 0);
+}
+
 static void memory_is_zeroed_and_aligned(void)
 {
 	static const size_t sizes[] = {0, 1, 63, 64, 65, 5000, (2 << 20) - 1, 2 << 20, (5 << 20) + 3};
@@ -644,6 +681,7 @@ int main(void)
 		{"halves", halves},
 		{"special_values_are_kept", special_values_are_kept},
 		{"opening", opening},
+		{"processors_granted", processors_granted},
 		{"memory_is_zeroed_and_aligned", memory_is_zeroed_and_aligned},
 		{"time_by_parts", time_by_parts},
 		{"reference_products", reference_products},

@@ -1,6 +1,7 @@
 /* rows.c: norms, rotation, gate and conversions of one row (kernels/cpu/row_isa.h). What is left over of a row after whole
  * vectors goes through the same code in a vector filled up with zeros. */
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/cpu/isa_math.h"
@@ -75,10 +76,9 @@ static float narrow(void *dst, const float *x, enum num t, int32_t dim)
 		return 1;
 	}
 	for (; i + L <= dim; i += L) {
-		vf v = vf_load(x + i);
-		vu u = (vu)v;
+		vu u = (vu)vf_load(x + i);
 		vu nearest = (u + 0x7fffu + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
-		vu is_nan = (vu)(v != v);
+		vu is_nan = (vu)((u & 0x7fffffffu) > 0x7f800000u);
 		vh narrowed = __builtin_convertvector((is_nan & nan) | (~is_nan & nearest), vh);
 		memcpy(h + i, &narrowed, sizeof narrowed);
 	}
@@ -171,7 +171,8 @@ static int32_t argmax(const float *x, int32_t n)
 		best = where[0];
 		for (int32_t lane = 1; lane < L; lane++) {
 			int32_t at = where[lane] + lane;
-			if (x[at] > x[best] || (x[at] == x[best] && at < best))
+			bool first = at < best;
+			if (first ? x[at] >= x[best] : x[at] > x[best])
 				best = at;
 		}
 	}
