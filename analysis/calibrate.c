@@ -265,8 +265,8 @@ static int search(struct fit *f, int32_t evals, double *sd, struct err *e)
 		struct calibrate_estimate *x = &f->r->estimates[f->at[i]];
 		x->fitted = true;
 		x->value = f->values[f->at[i]] = exp(s.best[i]);
-		x->low = exp(s.best[i] - sd[i]);
-		x->high = exp(s.best[i] + sd[i]);
+		x->low = exp(fmax(s.best[i] - sd[i], s.low[i]));
+		x->high = exp(fmin(s.best[i] + sd[i], s.high[i]));
 	}
 	return rc;
 }

@@ -23,12 +23,12 @@ const char cost_help[] =
 	"whatever it is of)\n"
 	"A time T is a number with ns, us, ms or s behind it; a plain number is nanoseconds.\n";
 
-enum value_type { VALUE_TIME, VALUE_SHARE, VALUE_PART, VALUE_WORD };
+enum value_type { VALUE_TIME, VALUE_SHARE, VALUE_WORD };
 
 struct value {
 	const char *name;
 	enum value_type type;
-	double *number; /* TIME; SHARE: above 0; PART: from 0 */
+	double *number; /* TIME, SHARE */
 	const char *words[2]; /* WORD: false, true */
 	bool *flag;
 };
@@ -68,13 +68,6 @@ static int set_value(const struct value *v, const char *text, const char *whole,
 		if (end == text || *end || !(x > 0 && x <= 1))
 			return err_set(e, ERR_INPUT, "cost model \"%s\": %s=%s must be above 0 and at most 1", whole,
 				       v->name, text);
-		*v->number = x;
-		return ERR_NONE;
-	case VALUE_PART:
-		x = strtod(text, &end);
-		if (end == text || *end || !(x >= 0 && x <= 1))
-			return err_set(e, ERR_INPUT, "cost model \"%s\": %s=%s must be from 0 to 1", whole, v->name,
-				       text);
 		*v->number = x;
 		return ERR_NONE;
 	case VALUE_WORD:
@@ -145,7 +138,6 @@ static int open_roofline(struct cost **out, const char *text, const char *whole,
 		{.name = "memory", .type = VALUE_SHARE, .number = &d.memory_efficiency},
 		{.name = "kv", .type = VALUE_SHARE, .number = &d.kv_efficiency},
 		{.name = "mixed", .type = VALUE_SHARE, .number = &d.mixed_efficiency},
-		{.name = "unhidden", .type = VALUE_PART, .number = &d.unhidden},
 		{.name = "step", .type = VALUE_TIME, .number = &d.step_ns},
 		{.name = "request", .type = VALUE_TIME, .number = &d.request_ns},
 		{.name = "prompt", .type = VALUE_TIME, .number = &d.prompt_ns},

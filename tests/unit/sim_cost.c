@@ -736,9 +736,62 @@ static void h100_tpot_is_within_a_few_percent_of_measurements(void)
 	model_free(&s.model);
 }
 
+/* What calibration fits beside the efficiencies, each where it belongs and nowhere else. */
+static void cache_reads_and_prompt_steps_have_their_own_words(void)
+{
+	struct setting s;
+	set_up(&s, "llama-3.1-8b", "rtx-4090");
+	const struct chunk piece = {.len = 256, .samples = true};
+	struct batch alone = decode_batch(40, 40000), prompt = prefill_batch(&piece), both = decode_batch(40, 40000);
+	both.n_chunks = 1;
+	both.chunks = &piece;
+	both.prefill_tokens = 256;
+	both.sampled = 41;
+	struct {
+		const char *words;
+		double alone, prompt, both; /* added, ns */
+	} cases[] = {
+		{"roofline:prompt=3ms", 0, 3e6, 3e6},
+		{"roofline:mixed=0.5", 0, 0, 0}, /* both: the decodes' cache read once more; filled in below */
+		{"roofline:kv=0.4", 0, 0, 0}, /* half of 0.8: likewise in every step with decodes */
+	};
+	const double read = (40000.0 * 131072 + 40.0 * 32 * 2 * 4096 * 2) / (1008e9 * 0.8) * 1e9;
+	/* The prompt's own attention was bound by compute, and is by memory then. */
+	const double moved = 256.0 * (131072 + 32 * 2 * 4096 * 2) / (1008e9 * 0.4) * 1e9;
+	const double computed = 32 * 4.0 * 4096 * (256 * 257 / 2) / (165.2e12 * 0.5) * 1e9;
+	cases[1].both = cases[2].alone = read;
+	cases[2].prompt = moved - computed;
+	cases[2].both = read + moved - computed;
+	struct cost *plain = open_cost(&s, "roofline");
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct cost *c = open_cost(&s, cases[i].words);
+		const struct batch *batches[] = {&alone, &prompt, &both};
+		const double added[] = {cases[i].alone, cases[i].prompt, cases[i].both};
+		for (int k = 0; k < 3; k++) {
+			struct cost_time a, b;
+			struct cost_op ops[COST_OPS_MAX];
+			cost_step(plain, batches[k], &a);
+			cost_step(c, batches[k], &b);
+			CHECK_NEAR((double)(b.device_ns - a.device_ns), added[k], added[k] * 0.001 + 2);
+			CHECK_INT(b.host_ns, a.host_ns);
+			/* The table of operators tells the same. */
+			double sum = 0;
+			int32_t n = cost_roofline_ops(c, batches[k], ops);
+			for (int32_t j = 0; j < n; j++)
+				sum += ops[j].ns;
+			CHECK_NEAR(sum, (double)b.device_ns, 1);
+		}
+		cost_free(c);
+	}
+	cost_free(plain);
+	model_free(&s.model);
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
+		{"cache_reads_and_prompt_steps_have_their_own_words",
+		 cache_reads_and_prompt_steps_have_their_own_words},
 		{"a_decode_step_of_a_tiny_model_is_counted_by_hand", a_decode_step_of_a_tiny_model_is_counted_by_hand},
 		{"prefill_attention_counts_its_causal_pairs", prefill_attention_counts_its_causal_pairs},
 		{"chunks_add_up_to_the_whole_prompt", chunks_add_up_to_the_whole_prompt},
