@@ -73,11 +73,12 @@ static void bench_attention(struct kernel_set *set, const struct attention_case 
 	count_tokens(&d, &seen, &read);
 	double flops = seen * 4 * c->n_heads * c->head_dim,
 	       bytes = read * 2 * c->n_kv_heads * c->head_dim * num_bytes(type);
-	printf("attention %s, %s\t%.1f\tus\n", num_names[type], c->name, t.median * 1e6);
-	printf("  its least\t%.1f\tus\n", t.least * 1e6);
-	printf("  its rate\t%.1f\tGFLOP/s\n", flops / t.least * 1e-9);
+	const char *type_name = num_names[type];
+	printf("attention %s, %s\t%.1f\tus\n", type_name, c->name, t.median * 1e6);
+	printf("attention %s, %s, rate of the fastest\t%.1f\tGFLOP/s\n", type_name, c->name, flops / t.least * 1e-9);
 	if (c->rows == 1)
-		printf("  its KV read\t%.1f\tGB/s\n", bytes / t.least * 1e-9);
+		printf("attention %s, %s, KV read by the fastest\t%.1f\tGB/s\n", type_name, c->name,
+		       bytes / t.least * 1e-9);
 	kv_step_free(&s);
 }
 
