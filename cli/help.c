@@ -310,12 +310,16 @@ static void completion_bash(void)
 						(size_t)(space - command_at(i)->name + 1)) == 0))
 			continue;
 		int n = (int)(space - command_at(i)->name);
-		printf("\t%.*s)\n\t\tif [ \"$COMP_CWORD\" -eq 2 ]; then\n\t\t\tmapfile -t COMPREPLY < <(compgen -W \"",
+		printf("\t%.*s)\n\t\tif [ \"$COMP_CWORD\" -eq 2 ] && [[ $cur != -* ]]; then\n\t\t\tmapfile -t "
+		       "COMPREPLY < "
+		       "<(compgen -W \"",
 		       n, command_at(i)->name);
 		for (int k = i; command_at(k); k++)
 			if (strncmp(command_at(k)->name, command_at(i)->name, (size_t)n + 1) == 0)
 				printf("%s ", command_at(k)->name + n + 1);
-		puts("\" -- \"$cur\")\n\t\t\treturn\n\t\tfi\n\t\tcmd=\"$cmd ${COMP_WORDS[2]}\" ;;");
+		/* "profile --model": a command by itself, too */
+		puts("\" -- \"$cur\")\n\t\t\treturn\n\t\tfi\n\t\t[[ ${COMP_WORDS[2]} == -* ]] || cmd=\"$cmd "
+		     "${COMP_WORDS[2]}\" ;;");
 	}
 	fputs("\tesac\n\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\tmapfile -t COMPREPLY < <(compgen -W \"--help "
 	      "--version",
