@@ -13,10 +13,12 @@ bool diverge_decides(const struct event *ev)
 }
 
 /* An event as far as it counts. */
-static struct event essence(const struct event *ev, bool times)
+static struct event essence(const struct event *ev, struct diverge_scope scope)
 {
 	struct event x = *ev;
-	if (times)
+	if (scope.any_block && x.kind == EVENT_BLOCK)
+		x.b = 0;
+	if (scope.times)
 		return x;
 	x.at_ns = 0;
 	if (x.kind == EVENT_STEP)
@@ -24,9 +26,9 @@ static struct event essence(const struct event *ev, bool times)
 	return x;
 }
 
-bool diverge_same(const struct event *a, const struct event *b, bool times)
+bool diverge_same(const struct event *a, const struct event *b, struct diverge_scope scope)
 {
-	struct event x = essence(a, times), y = essence(b, times);
+	struct event x = essence(a, scope), y = essence(b, scope);
 	return x.kind == y.kind && x.step == y.step && x.at_ns == y.at_ns && x.req == y.req && x.a == y.a && x.b == y.b;
 }
 
@@ -50,7 +52,7 @@ struct pass {
 	struct stretches *kept; /* the first run's, filled by its pass */
 	const struct stretches *other; /* the same, compared with, by the second's */
 	struct divergence *d;
-	bool times;
+	struct diverge_scope scope;
 	struct decision_hash hash; /* of the stretch that is going on */
 	struct stretch now;
 	int64_t nth; /* of the stretches that are over */
@@ -111,7 +113,7 @@ static void first_look(void *ctx, const struct event *ev)
 		return;
 	if (p->hash.n && ev->step != p->now.step)
 		stretch_ends(p);
-	struct event x = essence(ev, p->times);
+	struct event x = essence(ev, p->scope);
 	p->now.step = ev->step;
 	decision_hash_add(&p->hash, &x);
 	if (ev->kind == EVENT_STEP) {
@@ -210,15 +212,15 @@ static void tell_place(struct divergence *d, const struct stretches *kept, const
 		d->step = b->nth < kept->n ? kept->at[b->nth].step : b->found_step;
 }
 
-static int find(const struct diverge_run run[2], bool times, const volatile int *stop, struct stretches *kept,
-		struct divergence *d, int64_t *nth, struct err *e)
+static int find(const struct diverge_run run[2], struct diverge_scope scope, const volatile int *stop,
+		struct stretches *kept, struct divergence *d, int64_t *nth, struct err *e)
 {
-	struct pass a = {.kept = kept, .d = d, .times = times, .user_stop = stop};
+	struct pass a = {.kept = kept, .d = d, .scope = scope, .user_stop = stop};
 	int rc = once(&a, &run[0], false, e);
 	if (rc)
 		return rc;
 	stretch_ends(&a);
-	struct pass b = {.other = kept, .d = d, .times = times, .user_stop = stop};
+	struct pass b = {.other = kept, .d = d, .scope = scope, .user_stop = stop};
 	rc = once(&b, &run[1], false, e);
 	if (rc)
 		return rc;
@@ -231,14 +233,15 @@ static int find(const struct diverge_run run[2], bool times, const volatile int 
 	return ERR_NONE;
 }
 
-int diverge(const struct diverge_run run[2], bool times, const volatile int *stop, struct divergence *d, struct err *e)
+int diverge(const struct diverge_run run[2], struct diverge_scope scope, const volatile int *stop, struct divergence *d,
+	    struct err *e)
 {
 	static const volatile int never;
 	struct stretches kept = {0};
 	int64_t nth = 0;
 	*d = (struct divergence){.clock_step = -1};
 	stop = stop ? stop : &never;
-	int rc = find(run, times, stop, &kept, d, &nth, e);
+	int rc = find(run, scope, stop, &kept, d, &nth, e);
 	for (int i = 0; rc == ERR_NONE && d->differs && i < 2; i++) {
 		struct pass p = {.d = d, .user_stop = stop, .wanted = nth, .side = &d->side[i]};
 		rc = once(&p, &run[i], true, e);

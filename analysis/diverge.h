@@ -21,6 +21,12 @@ struct diverge_run {
 	const struct workload *workload;
 };
 
+/* What counts beside decisions as such. */
+struct diverge_scope {
+	bool times; /* clock readings */
+	bool any_block; /* which block is given does not count, only that one is */
+};
+
 #define DIVERGE_STATE 768
 
 /* One side of the step that differs. */
@@ -42,13 +48,14 @@ struct divergence {
 	int64_t start_ns[2], end_ns[2];
 };
 
-/* ERR_NONE whether they differ or not. An error of a run (it decides otherwise than it did) names the run. `times`: clock
- * readings count as decisions. Release with divergence_free. */
-int diverge(const struct diverge_run run[2], bool times, const volatile int *stop, struct divergence *d, struct err *e);
+/* ERR_NONE whether they differ or not. An error of a run (it decides otherwise than it did) names the run. Release with
+ * divergence_free. */
+int diverge(const struct diverge_run run[2], struct diverge_scope scope, const volatile int *stop, struct divergence *d,
+	    struct err *e);
 void divergence_free(struct divergence *d);
 
 /* Does the event count, and are two of them the same decision? */
 bool diverge_decides(const struct event *ev);
-bool diverge_same(const struct event *a, const struct event *b, bool times);
+bool diverge_same(const struct event *a, const struct event *b, struct diverge_scope scope);
 
 #endif

@@ -15,7 +15,8 @@
 
 struct diff_opts {
 	const char *db, *dataset_path;
-	bool force, times, json;
+	bool force, json;
+	struct diverge_scope scope;
 };
 
 static const struct opt opts[] = {
@@ -26,8 +27,12 @@ static const struct opt opts[] = {
 	 .help = "The SQLite database of both. Default lockstep.db."},
 	{.name = "times",
 	 .type = OPT_FLAG,
-	 .offset = offsetof(struct diff_opts, times),
+	 .offset = offsetof(struct diff_opts, scope.times),
 	 .help = "Clock readings must be equal too, to the nanosecond."},
+	{.name = "any-block",
+	 .type = OPT_FLAG,
+	 .offset = offsetof(struct diff_opts, scope.any_block),
+	 .help = "Which KV block is given does not count, only that one is: for memories of different size."},
 	{.name = "force",
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct diff_opts, force),
@@ -110,7 +115,7 @@ static void each_difference(const struct both *b,
 enum { SHOWN_BEFORE = 3, SHOWN_AFTER = 12 };
 
 /* How many decisions of the step are alike at its beginning, arrivals left out; the events' places where they part. */
-static void parting(const struct divergence *d, bool times, int64_t at[2])
+static void parting(const struct divergence *d, struct diverge_scope scope, int64_t at[2])
 {
 	const struct diverge_side *s = d->side;
 	at[0] = at[1] = 0;
@@ -119,7 +124,7 @@ static void parting(const struct divergence *d, bool times, int64_t at[2])
 			while (at[i] < s[i].n && !diverge_decides(&s[i].events[at[i]]))
 				at[i]++;
 		if (at[0] >= s[0].n || at[1] >= s[1].n ||
-		    !diverge_same(&s[0].events[at[0]], &s[1].events[at[1]], times))
+		    !diverge_same(&s[0].events[at[0]], &s[1].events[at[1]], scope))
 			return;
 		at[0]++;
 		at[1]++;
@@ -197,7 +202,7 @@ static void print_text(const struct both *b, const struct diff_opts *o)
 	for (int i = 0; i < 2; i++)
 		printf("  run %" PRId64 ": %s\n", ids[i], d->side[i].before);
 	putchar('\n');
-	parting(d, o->times, at);
+	parting(d, o->scope, at);
 	for (int i = 0; i < 2; i++)
 		print_side(&d->side[i], at[i], ids[i]);
 	putchar('\n');
@@ -317,7 +322,7 @@ static int act(struct both *b, const struct diff_opts *o, char **words, int n, s
 	struct diverge_run runs[2];
 	for (int i = 0; i < 2; i++)
 		runs[i] = (struct diverge_run){&b->run[i].recipe, &b->run[i].settings, &b->run[i].loaded.workload};
-	rc = diverge(runs, o->times, stop_flag(), &b->d, e);
+	rc = diverge(runs, o->scope, stop_flag(), &b->d, e);
 	if (rc)
 		return rc;
 	if (o->json)

@@ -69,6 +69,13 @@ step=$(diff <(plain 1) <(plain 2) | grep '^[<>]' | head -1 | grep -o '\[[0-9]*' 
 run diff 1 2 --db "$db" --json
 expect "it finds the first" test "$status" -eq 1 -a "$(jq .step <<<"$out")" = "$step"
 expect "JSON has both sides" holds "$out" '(.runs | length) == 2 and (.runs[0].events | length) > 0 and (.settings.max_num_seqs == ["4", "8"]) and .identical == false'
+"$LOCKSTEP" replay "${sim[@]}" --quiet --num-gpu-blocks-override 200 --length-scale 0.2 "$tmp/made.jsonl"
+"$LOCKSTEP" replay "${sim[@]}" --quiet --num-gpu-blocks-override 250 --length-scale 0.2 "$tmp/made.jsonl"
+last=$(sqlite3 "$db" 'select max(run_id) from runs')
+run diff $((last - 1)) "$last" --db "$db" --any-block
+expect "memories of different size, both large enough, decide alike" test "$status" -eq 0
+run diff $((last - 1)) "$last" --db "$db"
+expect "but for which blocks are given" test "$status" -eq 1
 "$LOCKSTEP" replay "${sim[@]}" --quiet --dataset-name random --num-prompts 5
 expect "other workloads are refused" refused "different workloads" diff 1 latest --db "$db"
 run diff 1 latest --db "$db" --force

@@ -63,7 +63,7 @@ static int compare(void *ctx, char text[1024])
 	struct err e = {0};
 	other.engine.max_num_seqs = 4;
 	const struct diverge_run runs[2] = {{&recipe, &settings, &work}, {&recipe, &other, &work}};
-	int rc = diverge(runs, false, NULL, &d, &e);
+	int rc = diverge(runs, (struct diverge_scope){0}, NULL, &d, &e);
 	if (rc == ERR_NONE)
 		CU_ASSERT(d.differs && d.side[0].n > 0);
 	divergence_free(&d);

@@ -299,7 +299,7 @@ static bool same_log(const struct log *a, const struct log *b)
 {
 	bool same = a->n == b->n;
 	for (int64_t i = 0; same && i < a->n; i++)
-		same = diverge_same(&a->events[i], &b->events[i], true);
+		same = diverge_same(&a->events[i], &b->events[i], (struct diverge_scope){.times = true});
 	return same;
 }
 
@@ -399,6 +399,8 @@ static void a_stop_is_not_a_difference(void)
 	workload_free(&w);
 }
 
+static const struct diverge_scope plain, timed = {.times = true}, any_block = {.any_block = true};
+
 /* --- where two runs part ------------------------------------------------------------------------------------------ */
 
 static void whole_log(const struct run_settings *s, const struct workload *w, struct log *l)
@@ -412,7 +414,7 @@ static void whole_log(const struct run_settings *s, const struct workload *w, st
 }
 
 /* The first decision that differs, found the plain way: its step, or -1. *alike: decisions before its step. */
-static int64_t first_difference(const struct log *a, const struct log *b, bool times)
+static int64_t first_difference(const struct log *a, const struct log *b, struct diverge_scope scope)
 {
 	int64_t i = 0, k = 0;
 	for (;; i++, k++) {
@@ -422,7 +424,7 @@ static int64_t first_difference(const struct log *a, const struct log *b, bool t
 			k++;
 		if (i == a->n || k == b->n)
 			return i == a->n && k == b->n ? -1 : i == a->n ? b->events[k].step : a->events[i].step;
-		if (!diverge_same(&a->events[i], &b->events[k], times))
+		if (!diverge_same(&a->events[i], &b->events[k], scope))
 			return a->events[i].step < b->events[k].step ? a->events[i].step : b->events[k].step;
 	}
 }
@@ -444,7 +446,7 @@ static void check_side(const struct diverge_side *side, const struct log *l, int
 }
 
 static void compare_runs(const struct run_settings *x, const struct run_settings *y, const struct workload *w,
-			 bool times)
+			 struct diverge_scope scope)
 {
 	char status[] = "complete", backend[] = "simulator";
 	const struct store_recipe recipe = {.run_id = 1, .status = status, .backend = backend};
@@ -454,8 +456,8 @@ static void compare_runs(const struct run_settings *x, const struct run_settings
 	struct err e = {0};
 	whole_log(x, w, &a);
 	whole_log(y, w, &b);
-	int64_t step = first_difference(&a, &b, times);
-	CHECK_INT(diverge(runs, times, NULL, &d, &e), ERR_NONE);
+	int64_t step = first_difference(&a, &b, scope);
+	CHECK_INT(diverge(runs, scope, NULL, &d, &e), ERR_NONE);
 	CHECK_STR(e.text, "");
 	CHECK_INT(d.differs, step >= 0);
 	if (step >= 0) {
@@ -480,19 +482,21 @@ static void the_first_step_that_differs_is_found(void)
 			struct run_settings s, other;
 			small_settings(&s, &w);
 			s.policy = policies[p];
-			compare_runs(&s, &s, &w, true);
+			compare_runs(&s, &s, &w, timed);
 			other = s;
 			other.engine.max_num_seqs = 5; /* parts when the sixth would run */
-			compare_runs(&s, &other, &w, false);
+			compare_runs(&s, &other, &w, plain);
 			other = s;
-			other.num_gpu_blocks_override = 60; /* parts when memory runs out */
-			compare_runs(&s, &other, &w, false);
+			other.num_gpu_blocks_override =
+				60; /* parts when the first block comes back, or memory runs out */
+			compare_runs(&s, &other, &w, plain);
+			compare_runs(&s, &other, &w, any_block);
 			other = s;
 			other.cost = "linear:a=5ms,b=20us,c=100us,d=11ns"; /* other clocks */
-			compare_runs(&s, &other, &w, false);
-			compare_runs(&s, &other, &w, true);
+			compare_runs(&s, &other, &w, plain);
+			compare_runs(&s, &other, &w, timed);
 			other.policy = policies[(p + 1) % 3];
-			compare_runs(&s, &other, &w, false);
+			compare_runs(&s, &other, &w, plain);
 		}
 		workload_free(&w);
 	}
@@ -514,18 +518,18 @@ static void clocks_alone_make_no_difference(void)
 	other = s;
 	other.cost = "linear:a=7ms";
 	const struct diverge_run runs[2] = {{&recipe, &s, &w}, {&recipe, &other, &w}};
-	CHECK_INT(diverge(runs, false, NULL, &d, &e), ERR_NONE);
+	CHECK_INT(diverge(runs, plain, NULL, &d, &e), ERR_NONE);
 	CHECK_INT(d.differs, 0);
 	CHECK_INT(d.clock_step, 0);
 	CHECK_INT(d.end_ns[1], 7 * MS);
 	CU_ASSERT_TRUE(d.end_ns[0] > 5 * MS && d.end_ns[0] != d.end_ns[1]);
 	divergence_free(&d);
-	CHECK_INT(diverge(runs, true, NULL, &d, &e), ERR_NONE);
+	CHECK_INT(diverge(runs, timed, NULL, &d, &e), ERR_NONE);
 	CHECK_INT(d.differs, 1);
 	CHECK_INT(d.step, 0);
 	divergence_free(&d);
 	static const volatile int stop = 2;
-	CHECK_INT(diverge(runs, false, &stop, &d, &e), ERR_INTERRUPTED);
+	CHECK_INT(diverge(runs, plain, &stop, &d, &e), ERR_INTERRUPTED);
 	divergence_free(&d);
 	workload_free(&w);
 }
