@@ -13,8 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum num { NUM_F32, NUM_BF16, NUM_F16, NUM_I8 };
-extern const char *const num_names[]; /* "f32", "bf16", "f16", "int8", NULL */
+/* NUM_F8 is e4m3, for KV pages of sets that have it (the CPU's does not). */
+enum num { NUM_F32, NUM_BF16, NUM_F16, NUM_I8, NUM_F8 };
+extern const char *const num_names[]; /* "f32", "bf16", "f16", "int8", "fp8", NULL */
 int32_t num_bytes(enum num t);
 
 /* A matrix of weights [n_out][n_in] in the set's own layout, with its bias: made by pack(). */
@@ -29,14 +30,14 @@ struct matrix_part {
 };
 
 /* One layer's KV cache. K and V are each [n_pages][block_size][n_kv_heads][head_dim] (NHD). int8: value = q * scale, the
- * scale [n_pages][block_size][n_kv_heads], = max |x| / 127 of that token and head. */
+ * scale [n_pages][block_size][n_kv_heads], = max |x| / 127 of that token and head; fp8: the same with 448. */
 struct kv_shape {
-	enum num type; /* f32, bf16 or int8 */
+	enum num type; /* f32, bf16, int8 or fp8 */
 	int32_t n_pages, block_size, n_kv_heads, head_dim;
 };
 struct kv_layer {
 	void *k, *v; /* device */
-	float *k_scale, *v_scale; /* device; int8 only, else NULL */
+	float *k_scale, *v_scale; /* device; int8 and fp8 only, else NULL */
 	uint64_t *tags; /* device [n_pages * block_size]: what each slot holds, when checking; else NULL */
 };
 

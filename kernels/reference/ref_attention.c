@@ -27,13 +27,15 @@ static void keep(void *cache, float *scales, enum num type, int64_t at, const fl
 	if (type == NUM_BF16)
 		for (int32_t i = 0; i < dim; i++)
 			((uint16_t *)cache)[base + (size_t)i] = float_to_bf16(x[i]);
-	if (type != NUM_I8)
+	if (type != NUM_I8 && type != NUM_F8)
 		return;
 	for (int32_t i = 0; i < dim; i++)
 		most = fmaxf(most, fabsf(x[i]));
-	float scale = most / 127;
+	float scale = most / (type == NUM_I8 ? 127 : 448);
 	scales[at] = scale;
-	for (int32_t i = 0; i < dim; i++)
+	for (int32_t i = 0; i < dim && type == NUM_F8; i++)
+		((uint8_t *)cache)[base + (size_t)i] = float_to_f8(scale > 0 ? x[i] / scale : 0);
+	for (int32_t i = 0; i < dim && type == NUM_I8; i++)
 		((int8_t *)cache)[base + (size_t)i] = (int8_t)(scale > 0 ? rintf(x[i] / scale) : 0);
 }
 
@@ -44,6 +46,8 @@ static double kept(const void *cache, const float *scales, enum num type, int64_
 		return ((const float *)cache)[place];
 	if (type == NUM_BF16)
 		return bf16_to_float(((const uint16_t *)cache)[place]);
+	if (type == NUM_F8)
+		return (double)f8_to_float(((const uint8_t *)cache)[place]) * scales[at];
 	return (double)((const int8_t *)cache)[place] * scales[at];
 }
 

@@ -51,12 +51,13 @@ int ref_pack(struct kernel_set *k, struct matrix **out, const struct matrix_part
 	     enum num as)
 {
 	*out = NULL;
-	if (as == NUM_F16)
-		return ref_fail(k, "matrices are held in f32, bf16 or int8, not in f16");
+	if (as == NUM_F16 || as == NUM_F8)
+		return ref_fail(k, as == NUM_F16 ? "matrices are held in f32, bf16 or int8, not in f16"
+						 : "matrices are held in f32, bf16 or int8, not in fp8");
 	int64_t n_out = 0;
 	for (int32_t i = 0; i < n_parts; i++) {
-		if (parts[i].type == NUM_I8)
-			return ref_fail(k, "a matrix is made from f32, bf16 or f16, not from int8");
+		if (parts[i].type == NUM_I8 || parts[i].type == NUM_F8)
+			return ref_fail(k, "a matrix is made from f32, bf16 or f16, not from int8 or fp8");
 		n_out += parts[i].n_out;
 	}
 	struct matrix *m = calloc(1, sizeof *m);

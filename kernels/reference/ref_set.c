@@ -67,8 +67,8 @@ static int ref_matmul_f32(struct kernel_set *k, float *y, const void *x, int32_t
 static int ref_embed(struct kernel_set *k, void *y, const void *table, enum num t, const int32_t *ids, int32_t rows,
 		     int32_t dim)
 {
-	if (t == NUM_I8)
-		return ref_fail(k, "an embedding table is f32, bf16 or f16, not int8");
+	if (t == NUM_I8 || t == NUM_F8)
+		return ref_fail(k, "an embedding table is f32, bf16 or f16, not int8 or fp8");
 	for (int32_t r = 0; r < rows; r++)
 		for (int32_t i = 0; i < dim; i++) {
 			size_t from = (size_t)ids[r] * (size_t)dim + (size_t)i;
