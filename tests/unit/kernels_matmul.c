@@ -1,5 +1,6 @@
 /* Matrix products of the CPU: every type, instruction set and thread count against sums in double precision. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -460,7 +461,8 @@ static struct matrix *pack_ones(struct bench *b, int32_t n_in, int32_t n_out, fl
 }
 
 /* A library that counts its calls and works, or does not. */
-static int library_calls, library_status;
+static atomic_int library_calls;
+static int library_status;
 static int count_sgemm(char transa, char transb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
 		       int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
 {
