@@ -3,7 +3,6 @@
  * What depends on the number of tokens or of sampled rows alone is kept in tables that fill as they are asked. Decode
  * attention at a number of rows is a line of the summed context, piece by piece: the piece last used is kept for each
  * number of rows. */
-#include <math.h>
 #include <string.h>
 
 #include "core/err.h"
@@ -21,6 +20,7 @@ struct kept {
 /* The piece of the line that decodes in this number were last on. */
 struct piece {
 	struct profile_cell cell; /* to = 0: none yet */
+	struct profile_reach reach;
 	bool edge; /* it or the rows are not all among the points: how far, depends on the context */
 };
 
@@ -73,8 +73,17 @@ static inline struct kept rows_at(const struct profiled *p, int64_t rows)
 __attribute__((noinline)) static void find_piece(const struct profiled *p, int32_t rows, int64_t ctx, struct piece *d)
 {
 	profile_decode_cell(p->table, rows, ctx, &d->cell);
-	d->edge = d->cell.to == INT64_MAX || profile_decode_outside(p->table, rows, d->cell.from) > 0 ||
-		  profile_decode_outside(p->table, rows, d->cell.to) > 0;
+	profile_decode_reach(p->table, rows, &d->reach);
+	d->edge = d->reach.outside > 0 || (double)d->cell.from < d->reach.first * rows ||
+		  (double)d->cell.to > d->reach.last * rows;
+}
+
+/* In 64ths, upwards, so that neighbouring steps have the same. */
+static inline double in_64ths(double outside)
+{
+	double n = outside < 1e15 ? outside * 64 : 64e15;
+	int64_t whole = (int64_t)n;
+	return (double)(whole + ((double)whole < n)) / 64;
 }
 
 static inline double decode_at(const struct profiled *p, int32_t rows, int64_t ctx, struct piece *d, double *outside)
@@ -82,8 +91,7 @@ static inline double decode_at(const struct profiled *p, int32_t rows, int64_t c
 	if (ctx < d->cell.from || ctx >= d->cell.to)
 		find_piece(p, rows, ctx, d);
 	if (d->edge) {
-		/* In 64ths, upwards, so that neighbouring steps have the same. */
-		double far = ceil(profile_decode_outside(p->table, rows, ctx) * 64) / 64;
+		double far = in_64ths(profile_reach_outside(&d->reach, (double)ctx / rows));
 		*outside = far > *outside ? far : *outside;
 	}
 	return d->cell.at + d->cell.slope * (double)(ctx - d->cell.from);

@@ -136,6 +136,20 @@ struct profile_cell {
 };
 void profile_decode_cell(const struct profile_table *t, int32_t rows, int64_t summed_ctx, struct profile_cell *out);
 double profile_decode_outside(const struct profile_table *t, int32_t rows, int64_t summed_ctx);
+/* So many rows are that far outside; the points there reach from the first mean context to the last. */
+struct profile_reach {
+	double outside, first, last;
+};
+void profile_decode_reach(const struct profile_table *t, int32_t rows, struct profile_reach *out);
+static inline double profile_reach_outside(const struct profile_reach *r, double mean)
+{
+	double far = r->outside;
+	if (mean > r->last && mean / (r->last > 1 ? r->last : 1) - 1 > far)
+		far = mean / (r->last > 1 ? r->last : 1) - 1;
+	if (mean < r->first && r->first / (mean > 1 ? mean : 1) - 1 > far)
+		far = r->first / (mean > 1 ? mean : 1) - 1;
+	return far;
+}
 double profile_prefill_ns(const struct profile_table *t, int64_t tokens, int64_t start, double *outside);
 double profile_host_ns(const struct profile_table *t, int64_t sequences, int64_t tokens);
 

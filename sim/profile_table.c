@@ -422,12 +422,21 @@ void profile_decode_cell(const struct profile_table *t, int32_t rows, int64_t ct
 	c->slope = (surface_at(s, rows, (double)next) - c->at) / ((double)(next - before) * rows);
 }
 
+void profile_decode_reach(const struct profile_table *t, int32_t rows, struct profile_reach *r)
+{
+	const struct surface *s = &t->ops[PROFILE_DECODE];
+	*r = (struct profile_reach){0};
+	outside_x(s, rows, &r->outside);
+	reach(s, rows, &r->first, &r->last);
+}
+
 double profile_decode_outside(const struct profile_table *t, int32_t rows, int64_t ctx)
 {
-	double outside = 0;
-	if (rows > 0)
-		outside_xy(&t->ops[PROFILE_DECODE], rows, (double)ctx / rows, &outside);
-	return outside;
+	struct profile_reach r;
+	if (rows <= 0)
+		return 0;
+	profile_decode_reach(t, rows, &r);
+	return profile_reach_outside(&r, (double)ctx / rows);
 }
 
 double profile_decode_ns(const struct profile_table *t, int32_t rows, int64_t ctx, double *outside)
