@@ -23,7 +23,7 @@ for key in date backend model_id num_prompts request_rate burstiness max_concurr
 	expect "JSON has $key" holds "$out" "has(\"$key\")"
 done
 expect "all were served" holds "$out" '.completed == 200 and .failed == 0 and .num_prompts == 200'
-stable='del(.date, .sim_wall_s, .run_id)'
+stable='del(.date, .sim_wall_s, .run_id, .settings.arguments, .settings.arm)'
 first=$(jq -S "$stable" <<<"$out")
 run replay "${served[@]}" "${made[@]}" --no-db --json
 expect "the same run gives the same figures" same "$(jq -S "$stable" <<<"$out")" "$first"
