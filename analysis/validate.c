@@ -218,6 +218,15 @@ static int predict(struct work *k, struct err *e)
 	return ERR_NONE;
 }
 
+/* What a further execution may take. */
+static int64_t spread_budget_ns(const struct work *k)
+{
+	double s = k->setup->spread_s, tenth = (double)k->result->executed.stats.busy_ns / 1e10;
+	if (s < 0)
+		s = tenth < 2 ? 2 : tenth > 20 ? 20 : tenth;
+	return (int64_t)(s * 1e9);
+}
+
 static int again(struct work *k, bool *stopped, struct err *e)
 {
 	char what[48];
@@ -226,7 +235,7 @@ static int again(struct work *k, bool *stopped, struct err *e)
 	snprintf(what, sizeof what, "executing again (%d of %d)", (int)k->n_again + 2, (int)k->setup->executions);
 	w->play = &k->tape;
 	w->first = &k->first;
-	w->budget_ns = (int64_t)(k->setup->spread_s * 1e9);
+	w->budget_ns = spread_budget_ns(k);
 	struct pass p = {.what = what, .settings = &k->setup->executed, .steps = k->first.n, .watch = w};
 	struct err why = {0};
 	int rc = execute_once(k, &p, &run, stopped, &why);

@@ -149,7 +149,7 @@ struct validate_setup {
 		simulated; /* the same but BACKEND_SIM, with a cost model; its memory is made the executed one's */
 	int32_t executions; /* 1 .. VALIDATE_EXECUTIONS; 1 = no spread is measured */
 	double spread_s; /* seconds that each further execution may take; the steps beyond are taken to differ as those
-	                    before did. 0 = no limit */
+	                    before did. 0 = no limit; negative: a tenth of the first one's time, 2 s to 20 s */
 	double max_error; /* percent; NAN = no limit */
 	double load, capacity; /* for the record: what the workload's arrivals were made for; 0 */
 };

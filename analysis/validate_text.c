@@ -41,7 +41,8 @@ static void print_title(FILE *f, const struct validate_result *r)
 	fprintf(f, ": %s requests", text_count(r->executed.n, a));
 	if (isfinite(r->offered_rate))
 		fprintf(f, ", %s a second", text_value(r->offered_rate, "req/s", a));
-	fprintf(f, ", %s steps", text_count(r->n_points, a));
+	if (r->n_points)
+		fprintf(f, ", %s steps", text_count(r->n_points, a));
 	if (r->executed.run_id)
 		fprintf(f, "; executed as run %" PRId64, r->executed.run_id);
 	if (r->simulated.run_id)

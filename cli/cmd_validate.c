@@ -40,7 +40,8 @@ static const struct opt opts[] = {
 	 .max = 1e9,
 	 .help = "Seconds that each execution after the first may take: it stops before the step that would not fit, "
 		 "and the "
-		 "steps left are taken to differ as those before did. 0: all of it. Default 20."},
+		 "steps left are taken to differ as those before did. 0: all of it. Default: a tenth of what the first "
+		 "took, 2 to 20."},
 	{.name = "load",
 	 .type = OPT_STRING,
 	 .offset = offsetof(struct validate_opts, loads),
@@ -71,7 +72,8 @@ static const struct opt opts[] = {
 	 .max = 1e6,
 	 .help = "Seconds to measure this machine for, where --cost-model is profiled (the default here) and the "
 		 "database "
-		 "has no profile of it that reaches as far as the workload. Default 30."},
+		 "has no profile of it that reaches as far as the workload. Default: a twelfth of what executing will "
+		 "take by the roofline, 10 to 60."},
 	RUN_OPTS,
 };
 
@@ -97,15 +99,17 @@ static void print_plan(const struct validate_session *s)
 		       (int)s->executor->setup.block_size);
 	printf("Simulator %s\n", s->cost_what);
 	for (int32_t i = 0; i < s->base.arms.n; i++) {
-		double once = s->estimate_s[i], again = once;
-		if (o->spread_budget > 0 && o->spread_budget < once)
-			again = o->spread_budget;
+		double once = s->estimate_s[i], most = o->spread_budget, again = once;
+		if (most < 0)
+			most = once < 20 ? 2 : once > 200 ? 20 : once / 10;
+		if (most > 0 && most < once)
+			again = most;
 		total += (once + again * (o->repeats - 1)) * s->n_loads;
 	}
 	fputs("Executing takes about ", stdout);
 	put_span(stdout, total);
 	printf(" (%d time%s each, %s", (int)o->repeats, o->repeats == 1 ? "" : "s",
-	       o->repeats > 1 && o->spread_budget > 0 ? "the first in full" : "in full");
+	       o->repeats > 1 && o->spread_budget != 0 ? "the first in full" : "in full");
 	if (s->n_loads > 1)
 		printf(", %d loads", (int)s->n_loads);
 	for (int32_t i = 0; i < s->base.arms.n; i++) {
@@ -217,7 +221,7 @@ static int write_report(const struct validate_session *s, struct err *e)
 static int parse(const struct command *c, int argc, char **argv, struct validate_opts *o, struct err *e)
 {
 	int n;
-	*o = (struct validate_opts){.repeats = 2, .max_error = -1, .profile_budget = 30, .spread_budget = 20};
+	*o = (struct validate_opts){.repeats = 2, .max_error = -1, .spread_budget = -1};
 	run_opts_default(&o->run);
 	o->run.policies = "naive,continuous,chunked";
 	o->run.texts.backend = "cpu";

@@ -171,6 +171,26 @@ static bool find_profile(struct validate_session *s, const struct reach *reach, 
 	return false;
 }
 
+/* Measuring should not take long beside executing, of which the roofline of the device "cpu" gives an idea: it has 32 cores,
+ * this machine fewer. */
+static double default_budget_s(const struct validate_session *s)
+{
+	struct validate_machine m;
+	double all = 0;
+	validate_machine(&m);
+	for (int32_t i = 0; i < s->base.arms.n; i++) {
+		struct validate_setup v = {.executed = s->base.arms.at[i].s, .simulated = s->base.arms.at[i].s};
+		double once = 0;
+		v.simulated.backend = BACKEND_SIM;
+		v.simulated.cost = "roofline";
+		v.simulated.device = "cpu";
+		if (validate_estimate(&v, &s->base.loaded.workload, 0, &once, NULL, NULL))
+			return 30;
+		all += once * 32 / (v.executed.threads ? v.executed.threads : m.cpus);
+	}
+	return all < 120 ? 10 : all > 720 ? 60 : all / 12;
+}
+
 static int measure_profile(struct validate_session *s, const struct reach *reach, struct err *e)
 {
 	const struct run_settings *a = &s->base.arms.at[0].s;
@@ -192,7 +212,7 @@ static int measure_profile(struct validate_session *s, const struct reach *reach
 	o.max_seqs = reach->seqs;
 	if (a->kv_cache_memory_bytes)
 		o.kv_memory_bytes = a->kv_cache_memory_bytes;
-	o.budget_s = s->opts.profile_budget;
+	o.budget_s = s->opts.profile_budget > 0 ? s->opts.profile_budget : default_budget_s(s);
 	o.stop = stop_flag();
 	progress_begin(&bar, "measuring this machine", !s->quiet);
 	o.progress = progress_update;

@@ -17,7 +17,8 @@ struct validate_opts {
 	struct run_opts run;
 	int32_t repeats;
 	double max_error; /* percent; negative = no limit */
-	double profile_budget, spread_budget; /* s */
+	double profile_budget; /* s; 0 = by the workload */
+	double spread_budget; /* s; negative = by the first execution */
 	const char *loads; /* "0.3,0.7,1.2"; NULL = the trace's own arrivals */
 	const char *report;
 };
