@@ -279,7 +279,7 @@ int32_t profiler_layers(const struct model *m, enum num weight_type)
 	long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
 	double bytes = cache > (16 << 20) ? (double)cache : 16 << 20;
 	double layer = (double)(m->params.attention + m->params.mlp) / m->n_layers * num_bytes(weight_type);
-	double n = layer > 0 ? 4 * bytes / layer : 1;
+	double n = layer > 0 ? 2 * bytes / layer : 1;
 	if (!layers_alike(m) || n > m->n_layers)
 		return m->n_layers;
 	return (int32_t)n + ((double)(int32_t)n < n);

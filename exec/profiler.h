@@ -60,7 +60,7 @@ struct profiler_result {
 int profiler_run(struct profiler_result *out, const struct profiler_setup *s, struct err *e);
 void profiler_result_free(struct profiler_result *r);
 
-/* How many layers that is for a model held so: enough that their weights are four times the last-level cache, so that what
+/* How many layers that is for a model held so: enough that their weights are twice the last-level cache, so that what
  * one step leaves behind does not help the next. All of them where they differ. */
 int32_t profiler_layers(const struct model *m, enum num weight_type);
 

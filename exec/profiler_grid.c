@@ -100,7 +100,8 @@ static int add_chunks(struct profiler_result *r, int64_t *cap, const struct prof
 			rc = add(r, cap,
 				 (struct profiler_shot){.chunk = n,
 							.start = starts.at[k],
-							.level = larger(larger(level, starts.level[k]), 1)},
+							/* From none to the longest tells most: it is a line. */
+							.level = larger(level, k + 1 == starts.n ? 1 : 2)},
 				 e);
 	}
 	return rc;
