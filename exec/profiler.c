@@ -5,6 +5,7 @@
  * more where they disagree. Each time the sequences lie in other pages, scattered as an old pool's would be. */
 #include "exec/profiler.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -274,10 +275,50 @@ static bool layers_alike(const struct model *m)
 	return true;
 }
 
+/* How many CPUs a list such as "0-3,8" names. */
+static int32_t count_cpus(const char *list)
+{
+	int32_t n = 0, first, last, used;
+	for (; sscanf(list, "%d%n", &first, &used) == 1; list += *list == ',') {
+		list += used;
+		last = first;
+		if (*list == '-' && sscanf(list + 1, "%d%n", &last, &used) == 1)
+			list += used + 1;
+		n += last >= first ? last - first + 1 : 1;
+	}
+	return n;
+}
+
+/* One line of /sys/devices/system/cpu/cpuN/cache/index3. */
+static bool read_cache(int32_t cpu, const char *what, char *line, int size)
+{
+	char path[96];
+	snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index3/%s", cpu, what);
+	FILE *f = fopen(path, "r");
+	bool there = f && fgets(line, size, f);
+	if (f)
+		fclose(f);
+	return there;
+}
+
+/* All third-level caches together: each CPU's share of its own, added up. (sysconf tells other things on some machines.)
+ * 16 MiB at least, for what cannot be found out. */
+static double cache_bytes(void)
+{
+	double bytes = 0;
+	char size[64], sharing[256];
+	long n = sysconf(_SC_NPROCESSORS_CONF);
+	for (int32_t cpu = 0; cpu < n; cpu++) {
+		int32_t among = read_cache(cpu, "shared_cpu_list", sharing, sizeof sharing) ? count_cpus(sharing) : 0;
+		if (among > 0 && read_cache(cpu, "size", size, sizeof size))
+			bytes += strtod(size, NULL) * (strchr(size, 'M') ? 1 << 20 : 1 << 10) / among;
+	}
+	return bytes > (16 << 20) ? bytes : 16 << 20;
+}
+
 int32_t profiler_layers(const struct model *m, enum num weight_type)
 {
-	long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-	double bytes = cache > (16 << 20) ? (double)cache : 16 << 20;
+	double bytes = cache_bytes();
 	double layer = (double)(m->params.attention + m->params.mlp) / m->n_layers * num_bytes(weight_type);
 	double n = layer > 0 ? 2 * bytes / layer : 1;
 	if (!layers_alike(m) || n > m->n_layers)
