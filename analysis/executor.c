@@ -46,6 +46,8 @@ static int open_runner(struct executor *x, const struct model *m, struct err *e)
 				       .kv_off = s->kv_off,
 				       .check = s->check,
 				       .layers = s->layers,
+				       .ready_rows = s->ready_rows,
+				       .ready_seqs = s->ready_seqs,
 				       .sampling = s->sampling};
 	rc = runner_create(&x->runner, &r, e);
 	weights_close(w);

@@ -25,6 +25,7 @@ struct executor_setup {
 	int32_t num_blocks, block_size;
 	bool kv_off, check;
 	int32_t layers; /* 0 = all */
+	int32_t ready_rows, ready_seqs; /* exec/runner.h; 0 = nothing is prepared */
 	struct sampling sampling;
 };
 

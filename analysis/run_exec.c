@@ -102,6 +102,8 @@ static int make_setup(struct executor_setup *out, const struct run_settings *s, 
 				       .block_size = c->block_size,
 				       .kv_off = c->kv_off,
 				       .check = c->check,
+				       .ready_rows = c->max_num_batched_tokens,
+				       .ready_seqs = c->max_num_seqs,
 				       .sampling = s->sampling};
 	return run_exec_formats(weights, kv, &out->weight_type, &out->kv_type, e);
 }

@@ -184,6 +184,26 @@ static int check_setup(const struct runner_setup *s, struct err *e)
 	return ERR_NONE;
 }
 
+static int choose_products(struct runner *r, int32_t rows, int32_t seqs, struct err *e)
+{
+	const struct layer_weights *l = &r->layers[0];
+	const struct matrix *const all[] = {l->qkv, l->o, l->gate_up, l->down};
+	int failed = 0;
+	if (!r->ops->tune)
+		return ERR_NONE;
+	for (size_t i = 0; i < sizeof all / sizeof *all && !failed; i++)
+		failed = r->ops->tune(r->set, all[i], rows);
+	if (!failed)
+		failed = r->ops->tune(r->set, r->head, seqs);
+	return failed ? runner_kernel_failed(r, e) : ERR_NONE;
+}
+
+static int get_ready(struct runner *r, const struct runner_setup *s, struct err *e)
+{
+	int rc = runner_fit_buffers(r, s->ready_rows, s->ready_seqs, e);
+	return rc ? rc : choose_products(r, s->ready_rows, s->ready_seqs, e);
+}
+
 static int make(struct runner *r, const struct runner_setup *s, struct err *e)
 {
 	int rc = check_setup(s, e);
@@ -201,7 +221,9 @@ static int make(struct runner *r, const struct runner_setup *s, struct err *e)
 		rc = runner_load(r, s->weights, e);
 	if (!rc)
 		rc = arena_make(r, s->n_pages, e);
-	return rc ? rc : rope_make(r, e);
+	if (!rc)
+		rc = rope_make(r, e);
+	return rc || !s->ready_rows ? rc : get_ready(r, s, e);
 }
 
 int runner_create(struct runner **out, const struct runner_setup *s, struct err *e)

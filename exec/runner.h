@@ -25,6 +25,9 @@ struct runner_setup {
 	bool kv_off; /* tables say scratch_blocks: pages are for one step only */
 	bool check; /* tag every KV slot, verify every read */
 	int32_t layers; /* run only the first so many (profiling); 0 = all */
+	/* Steps of up to so many rows, sampling from so many sequences, find everything made and chosen: the first steps
+	 * then take no longer than later ones. 0 = nothing is prepared. */
+	int32_t ready_rows, ready_seqs;
 	struct sampling sampling;
 };
 

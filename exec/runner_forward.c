@@ -9,10 +9,10 @@ static size_t act_bytes(const struct runner *r, int64_t rows, int64_t width)
 	return (size_t)rows * (size_t)width * (size_t)num_bytes(r->set->act);
 }
 
-static int fit_buffers(struct runner *r, struct err *e)
+int runner_fit_buffers(struct runner *r, int64_t rows, int64_t n, struct err *e)
 {
 	const struct model *m = r->model;
-	int64_t rows = r->rows.n_rows, wide = rows < MLP_ROWS ? rows : MLP_ROWS, n = r->n_sampled;
+	int64_t wide = rows < MLP_ROWS ? rows : MLP_ROWS;
 	struct {
 		struct buffer *b;
 		size_t bytes;
@@ -103,7 +103,7 @@ static bool head(struct runner *r)
 int runner_forward(struct runner *r, struct err *e)
 {
 	const struct model *m = r->model;
-	if (fit_buffers(r, e))
+	if (runner_fit_buffers(r, r->rows.n_rows, r->n_sampled, e))
 		return ERR_MEMORY;
 	bool ok = !r->ops->mark(r->set, PART_OTHER) &&
 		  !r->ops->embed(r->set, r->x.at, r->embed, r->embed_type, r->row_tokens, r->rows.n_rows, m->hidden);

@@ -87,6 +87,8 @@ int runner_rows(struct runner *r, const struct step_input *in, struct err *e);
 
 /* runner_forward.c: embed .. logits of the sampled rows. Enqueued, not waited for. */
 int runner_forward(struct runner *r, struct err *e);
+/* Buffers for steps of so many rows and sampled sequences. */
+int runner_fit_buffers(struct runner *r, int64_t rows, int64_t sampled, struct err *e);
 
 static inline int32_t runner_q_width(const struct runner *r)
 {

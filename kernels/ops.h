@@ -80,6 +80,13 @@ struct attention_shape {
 enum part { PART_MATMUL, PART_ATTENTION, PART_HEAD, PART_OTHER, N_PARTS };
 extern const char *const part_names[]; /* "matmul", "attention", "head", "other" */
 
+/* What becomes of the work between graph_begin and graph_end. */
+enum graph {
+	GRAPH_NONE, /* it is done as it is called */
+	GRAPH_RECORD, /* it is recorded as it is called, and done at graph_end */
+	GRAPH_REPLAY, /* what was recorded before is done: nothing need be called */
+};
+
 /* A read that found a tag other than it wanted (checking). */
 struct tag_fault {
 	int64_t n; /* how many; 0 = none */
@@ -91,6 +98,8 @@ struct kernel_set {
 	const struct kernel_ops *ops;
 	enum num act;
 	int32_t threads; /* CPU threads used */
+	/* Calls only start work, which goes on while the host does something else. Else it is done when they return. */
+	bool asynchronous;
 	char what[192]; /* "cpu avx2, oneDNN 2.6.3, 2 threads" */
 };
 
@@ -104,6 +113,12 @@ struct kernel_ops {
 	void (*release)(struct kernel_set *k, void *device);
 	int (*upload)(struct kernel_set *k, void *device, const void *host, size_t bytes);
 	int (*download)(struct kernel_set *k, void *host, const void *device, size_t bytes); /* waits for it */
+	/* Only starts it: host is filled when finish returns. */
+	int (*download_later)(struct kernel_set *k, void *host, const void *device, size_t bytes);
+	/* Bytes of the set's memory that are free, and all there are. NULL: it is the machine's. */
+	int (*memory)(struct kernel_set *k, int64_t *free_bytes, int64_t *total_bytes);
+	/* Why it cannot run such attention over such pages, in one line; NULL when it can. NULL: it runs all. */
+	const char *(*refuses)(struct kernel_set *k, const struct attention_shape *a, const struct kv_shape *s);
 
 	/* Holds the parts as one matrix in type `as` (f32, bf16, int8: per output channel, scale = max |w| / 127). */
 	int (*pack)(struct kernel_set *k, struct matrix **out, const struct matrix_part *parts, int32_t n_parts,
@@ -114,6 +129,10 @@ struct kernel_ops {
 	/* y[rows][n_out] = x[rows][n_in] W^T + bias. matmul_f32: the same with y of floats (logits). */
 	int (*matmul)(struct kernel_set *k, void *y, const void *x, int32_t rows, const struct matrix *w);
 	int (*matmul_f32)(struct kernel_set *k, float *y, const void *x, int32_t rows, const struct matrix *w);
+
+	/* Decides how products with up to max_rows rows are made, where there is a choice to measure, so that no step has to.
+	 * NULL: there is none. */
+	int (*tune)(struct kernel_set *k, const struct matrix *w, int32_t max_rows);
 
 	/* y[rows][dim] = table[ids[row]][dim]; table of type t. */
 	int (*embed)(struct kernel_set *k, void *y, const void *table, enum num t, const int32_t *ids, int32_t rows,
@@ -143,6 +162,13 @@ struct kernel_ops {
 	int (*gather)(struct kernel_set *k, void *y, const void *x, const int32_t *index, int32_t n, int32_t dim);
 	/* tokens[row] (device) = the lowest index of the largest of logits[row][vocab]. */
 	int (*argmax)(struct kernel_set *k, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab);
+
+	/* Work that is done again and again with the same arguments, while the contents of the memory change, may be recorded
+	 * and then replayed: both NULL where a set has no such thing. `key` stands for all arguments of the work between the
+	 * two calls: memory by its address, shapes, the counts in step_rows. Between them only operations and marks are
+	 * called. Memory that is released takes what was recorded with it. */
+	int (*graph_begin)(struct kernel_set *k, uint64_t key, enum graph *how);
+	int (*graph_end)(struct kernel_set *k);
 
 	int (*mark)(struct kernel_set *k, enum part p);
 	/* Waits for everything; part_ns (may be NULL) gets the time spent on each part since the last finish. */

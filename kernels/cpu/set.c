@@ -86,6 +86,15 @@ static int cpu_matmul_f32(struct kernel_set *k, float *y, const void *x, int32_t
 	return -1;
 }
 
+static int cpu_tune(struct kernel_set *k, const struct matrix *w, int32_t max_rows)
+{
+	struct cpu_set *s = cpu_set_of(k);
+	if (matmul_tune(s->matmul, w, max_rows) == 0)
+		return 0;
+	snprintf(s->error, sizeof s->error, "out of memory for timing matrix products of %d rows", (int)max_rows);
+	return -1;
+}
+
 static int cpu_matmul(struct kernel_set *k, void *y, const void *x, int32_t rows, const struct matrix *w)
 {
 	return cpu_matmul_f32(k, y, x, rows, w);
@@ -146,10 +155,12 @@ static const struct kernel_ops cpu_ops = {
 	.release = cpu_release,
 	.upload = cpu_copy,
 	.download = cpu_copy,
+	.download_later = cpu_copy,
 	.pack = cpu_pack,
 	.unpack_free = cpu_unpack_free,
 	.matrix_bytes = matmul_bytes,
 	.matmul = cpu_matmul,
+	.tune = cpu_tune,
 	.matmul_f32 = cpu_matmul_f32,
 	.embed = cpu_embed,
 	.rms_norm = cpu_rms_norm,

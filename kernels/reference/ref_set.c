@@ -178,6 +178,7 @@ static const struct kernel_ops ref_ops = {
 	.release = ref_release,
 	.upload = ref_copy,
 	.download = ref_copy,
+	.download_later = ref_copy,
 	.pack = ref_pack,
 	.unpack_free = ref_unpack_free,
 	.matrix_bytes = ref_matrix_bytes,
