@@ -1,6 +1,7 @@
 /* validate.c: the passes, in order: execute, replay, predict, again, simulate; then the figures. */
 #include "analysis/validate.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -138,10 +139,9 @@ static void compare_tables(struct validate_result *r, const struct watch *a, con
 		if (there && a->steps[i].tables == b->steps[i].tables)
 			continue;
 		r->memory.step = i;
-		snprintf(r->memory.executed, DECISION_LINE, "block tables %016llx",
-			 (unsigned long long)a->steps[i].tables);
-		snprintf(r->memory.replayed, DECISION_LINE, there ? "block tables %016llx" : "",
-			 there ? (unsigned long long)b->steps[i].tables : 0ULL);
+		snprintf(r->memory.executed, DECISION_LINE, "block tables %016" PRIx64, a->steps[i].tables);
+		if (there)
+			snprintf(r->memory.replayed, DECISION_LINE, "block tables %016" PRIx64, b->steps[i].tables);
 	}
 	r->memory_identical = r->memory.step < 0 && a->n == b->n;
 }

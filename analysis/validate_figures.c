@@ -18,8 +18,8 @@ double percent_off(double a, double b)
 
 /* Of one kind. */
 struct step_sums {
-	int64_t n, n_again;
-	double absolute, bias, measured, predicted, again;
+	int64_t n;
+	double absolute, bias, measured, predicted;
 	double *errors; /* [n] absolute, percent */
 };
 

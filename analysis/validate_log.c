@@ -44,12 +44,13 @@ static void put_line(char out[DECISION_LINE], const struct event *ev)
 	out[strcspn(out, "\n")] = '\0';
 }
 
-/* NULL: that log has ended. */
+/* NULL: that log has ended; never both. */
 static void part(struct validate_parting *p, int64_t line, const struct event *executed, const struct event *replayed)
 {
-	if (p->step >= 0)
+	const struct event *either = executed ? executed : replayed;
+	if (p->step >= 0 || !either)
 		return;
-	p->step = executed ? executed->step : replayed->step;
+	p->step = either->step;
 	p->line = line;
 	put_line(p->executed, executed);
 	put_line(p->replayed, replayed);

@@ -87,8 +87,8 @@ static void linear_ticks(struct svg *s, const struct svg_axis *a, bool vertical)
 		step = 5 * ten;
 	else if (rough > ten)
 		step = 2 * ten;
-	for (double k = ceil(a->low / step - 1e-9); k * step <= a->high * (1 + 1e-12); k++)
-		tick(s, vertical, k * step + 0.0); /* never -0 */
+	for (int64_t k = (int64_t)ceil(a->low / step - 1e-9); (double)k * step <= a->high * (1 + 1e-12); k++)
+		tick(s, vertical, (double)k * step);
 }
 
 /* Powers of ten; where there are few, 2 and 5 times them as well. */
@@ -96,10 +96,13 @@ static void log_ticks(struct svg *s, const struct svg_axis *a, bool vertical)
 {
 	static const double steps[] = {1, 2, 5};
 	bool few = log10(a->high / a->low) < 3;
-	for (double ten = pow(10, floor(log10(a->low))); ten <= a->high; ten *= 10)
-		for (int i = 0; i < (few ? 3 : 1); i++)
-			if (ten * steps[i] >= a->low && ten * steps[i] <= a->high)
-				tick(s, vertical, ten * steps[i]);
+	for (int power = (int)floor(log10(a->low)); pow(10, power) <= a->high; power++) {
+		for (int i = 0; i < (few ? 3 : 1); i++) {
+			double v = pow(10, power) * steps[i];
+			if (v >= a->low && v <= a->high)
+				tick(s, vertical, v);
+		}
+	}
 }
 
 static void axis(struct svg *s, const struct svg_axis *a, bool vertical)
