@@ -23,6 +23,7 @@ static const struct field {
 	{"memory_efficiency", offsetof(struct device, memory_efficiency), 1e-3, 1, 1, 0.8},
 	{"kv_efficiency", offsetof(struct device, kv_efficiency), 0, 1, 1, 0},
 	{"mixed_efficiency", offsetof(struct device, mixed_efficiency), 1e-3, 1, 1, 1},
+	{"unhidden", offsetof(struct device, unhidden), 0, 1, 1, 0},
 	{"step_us", offsetof(struct device, step_ns), 0, 1e9, 1e3, 300},
 	{"request_us", offsetof(struct device, request_ns), 0, 1e6, 1e3, 3},
 	{"launch_us", offsetof(struct device, launch_ns), 0, 1e6, 1e3, 5},

@@ -35,6 +35,8 @@ struct device {
 	double memory_efficiency; /* of peak bandwidth */
 	double kv_efficiency; /* of peak bandwidth, attention over the KV cache; 0 = as memory_efficiency */
 	double mixed_efficiency; /* of what decode attention reaches alone, in a step that has prompts too */
+	double unhidden; /* share of the shorter of an operator's compute and memory time that the longer does not hide:
+	                  * 0 = perfect overlap, the plain roofline; 1 = one after the other */
 
 	double step_ns; /* host, per step: scheduling, input preparation, sampling */
 	double request_ns; /* host, per request in the step */

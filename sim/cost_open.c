@@ -11,9 +11,11 @@
 const char cost_help[] =
 	"roofline[:WORD=VALUE,...]  FLOPs and bytes of each operator against the device's peaks. "
 	"attention=flash|standard,\n"
-	"                           eager=on|off, gemm=, attn=, memory= (shares of the peaks, above 0 "
-	"to 1), step=, request=,\n"
-	"                           launch=, kernel= (times)\n"
+	"                           eager=on|off, gemm=, attn=, memory=, kv= (shares of the peaks, above 0 to 1),\n"
+	"                           mixed= (of decode attention's speed, beside prompts), unhidden= (0 to 1: how much "
+	"of\n"
+	"                           the shorter of compute and memory time shows), step=, request=, prompt=, launch=,\n"
+	"                           kernel= (times)\n"
 	"linear:a=T,b=T,c=T,d=T     a + b per prefill token + c per decode + d per token of decode "
 	"context; each 0 if left out\n"
 	"constant:T                 every step takes T\n"
@@ -23,12 +25,12 @@ const char cost_help[] =
 	"whatever it is of)\n"
 	"A time T is a number with ns, us, ms or s behind it; a plain number is nanoseconds.\n";
 
-enum value_type { VALUE_TIME, VALUE_SHARE, VALUE_WORD };
+enum value_type { VALUE_TIME, VALUE_SHARE, VALUE_PART, VALUE_WORD };
 
 struct value {
 	const char *name;
 	enum value_type type;
-	double *number; /* TIME, SHARE */
+	double *number; /* TIME; SHARE: above 0; PART: from 0 */
 	const char *words[2]; /* WORD: false, true */
 	bool *flag;
 };
@@ -68,6 +70,13 @@ static int set_value(const struct value *v, const char *text, const char *whole,
 		if (end == text || *end || !(x > 0 && x <= 1))
 			return err_set(e, ERR_INPUT, "cost model \"%s\": %s=%s must be above 0 and at most 1", whole,
 				       v->name, text);
+		*v->number = x;
+		return ERR_NONE;
+	case VALUE_PART:
+		x = strtod(text, &end);
+		if (end == text || *end || !(x >= 0 && x <= 1))
+			return err_set(e, ERR_INPUT, "cost model \"%s\": %s=%s must be from 0 to 1", whole, v->name,
+				       text);
 		*v->number = x;
 		return ERR_NONE;
 	case VALUE_WORD:
@@ -138,6 +147,7 @@ static int open_roofline(struct cost **out, const char *text, const char *whole,
 		{.name = "memory", .type = VALUE_SHARE, .number = &d.memory_efficiency},
 		{.name = "kv", .type = VALUE_SHARE, .number = &d.kv_efficiency},
 		{.name = "mixed", .type = VALUE_SHARE, .number = &d.mixed_efficiency},
+		{.name = "unhidden", .type = VALUE_PART, .number = &d.unhidden},
 		{.name = "step", .type = VALUE_TIME, .number = &d.step_ns},
 		{.name = "request", .type = VALUE_TIME, .number = &d.request_ns},
 		{.name = "prompt", .type = VALUE_TIME, .number = &d.prompt_ns},

@@ -35,6 +35,7 @@ struct roofline {
 	double rest; /* products with the rest: router, LM head */
 	double bandwidth, kv_bandwidth; /* bytes/ns: weights and activations; attention over the cache */
 	double mixed; /* decode attention in a step with prompts takes so many times as long */
+	double unhidden; /* of the shorter of compute and memory time, the share that the longer does not hide */
 	struct decode_rate decode;
 	double n_full, n_window; /* layers by what their attention sees */
 	double attention_kernels_ns; /* of all layers' decode attention */
@@ -49,7 +50,8 @@ struct roofline {
 static double op_ns(const struct roofline *r, const struct op_work *w, double rate)
 {
 	double compute = w->flops / rate, memory = w->bytes / r->bandwidth;
-	return (compute > memory ? compute : memory) + w->kernels * r->kernel_ns;
+	double longer = compute > memory ? compute : memory, shorter = compute > memory ? memory : compute;
+	return longer + r->unhidden * shorter + w->kernels * r->kernel_ns;
 }
 
 static double attention_ns(const struct roofline *r, const struct op_work *w)
@@ -283,6 +285,7 @@ static void set_rates(struct roofline *r, const struct device *d, const struct w
 	r->rest = product_rate(d, f, WEIGHTS_REST);
 	r->bandwidth = d->bandwidth * d->memory_efficiency / 1e9;
 	r->kv_bandwidth = d->bandwidth * (d->kv_efficiency > 0 ? d->kv_efficiency : d->memory_efficiency) / 1e9;
+	r->unhidden = d->unhidden;
 	r->mixed = d->mixed_efficiency > 0 ? 1 / d->mixed_efficiency : 1;
 	r->kernel_ns = d->kernel_ns;
 	r->launch_ns = eager ? d->launch_ns : 0;
