@@ -62,8 +62,13 @@ link_libs = -Wl,--start-group $(foreach l,$(1),$(if $(filter %/libpolicies.a,$(l
 SPM := $(if $(wildcard /usr/include/sentencepiece_processor.h /usr/local/include/sentencepiece_processor.h),$(if $(shell \
 	command -v $(CXX)),$(B)/lockstep-spm.so))
 
+# The kernels for NVIDIA GPUs are a file of their own as well (kernels/cuda.h), built where nvcc is on PATH or in CUDA_HOME:
+# CUDA 12 or 13. `make NVCC=` does without. Variants (SAN, DEBUG, clang) have none: tests/cuda_host runs the same sources.
+NVCC := $(firstword $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc)) $(shell command -v nvcc 2>/dev/null))
+CUDA := $(if $(variant),,$(if $(NVCC),$(B)/lockstep-cuda.so))
+
 .PHONY: all
-all: $(B)/lockstep $(SPM) ## build build/lockstep (the default)
+all: $(B)/lockstep $(SPM) $(CUDA) ## build build/lockstep (the default)
 
 # Objects are made again when the flags change.
 FLAGS := $(CC) $(filter-out -Werror,$(ALL_CFLAGS))
@@ -127,6 +132,36 @@ $(B)/lockstep-spm.so: exec/spm/spm.cc exec/spm/spm_api.h
 	$(Q)$(CXX) -std=c++17 -O2 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -fPIC -shared -fvisibility=hidden -I. \
 		-o $@ $< -lsentencepiece
 
+# sm_80 runs on 8.x, sm_90 on Hopper; what comes later is made from PTX by its driver. The host's part is C over CUDA's API.
+# cuBLAS is loaded when the plug-in is opened, from where nvcc's CUDA has it or as the loader finds it.
+CUDA_DIR := $(if $(NVCC),$(abspath $(dir $(realpath $(NVCC)))/..))
+CUDA_ARCHS := 80 90
+CUDA_PTX := 90
+comma_space := $(comma)$(space)
+CUDA_BUILT = CUDA $(shell $(NVCC) --version | sed -n 's/.*release \([0-9.]*\).*/\1/p'): $(subst $(space),$(comma_space),$(strip \
+	$(CUDA_ARCHS:%=sm_%))), later ones by PTX
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -I. $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	-gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX) $(if $(filter 1,$(WERROR)),-Werror all-warnings) \
+	-Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
+CUDA_CFLAGS := -std=c17 -D_GNU_SOURCE $(WARN) -I. -isystem $(CUDA_DIR)/include -O2 -g -fPIC -fvisibility=hidden
+CUDA_OBJS := $(patsubst %.cu,$(B)/cuda/%.o,$(sort $(wildcard kernels/cuda/*.cu))) \
+	$(patsubst %.c,$(B)/cuda/%-c.o,$(sort $(wildcard kernels/cuda/*.c) kernels/names.c))
+$(B)/cuda/flags: FORCE
+	@mkdir -p $(@D)
+	@echo "$(NVCC) $(filter-out -Werror all-warnings,$(NVCC_FLAGS))" | cmp -s - $@ || \
+		echo "$(NVCC) $(filter-out -Werror all-warnings,$(NVCC_FLAGS))" > $@
+$(B)/cuda/%.o: %.cu $(B)/cuda/flags
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  NVCC  $<")
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+$(B)/cuda/%-c.o: %.c $(B)/cuda/flags
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CC    $< (cuda)")
+	$(Q)$(CC) $(CUDA_CFLAGS) -DCUDA_BUILT_FOR='"$(CUDA_BUILT)"' -MMD -MP -c -o $@ $<
+$(B)/lockstep-cuda.so: $(CUDA_OBJS)
+	$(if $(V),,@echo "  LINK  $@")
+	$(Q)$(NVCC) -shared -cudart static -Xlinker -rpath -Xlinker $(CUDA_DIR)/lib64 -o $@.$$$$ $^ && mv -f $@.$$$$ $@
+
 # --- test programs -----------------------------------------------------------------------------------------------
 # tests/unit/<layer>_<what>.c is linked with that layer and those below it; all others with everything. What they
 # share is an archive, so each takes only what it uses. tests/failmem/*.c get an allocator that fails on demand.
@@ -161,7 +196,7 @@ $(foreach t,$(BENCH),$(eval $(call test_program,tests/bench/$(call name,$(t)),$(
 TESTS := $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ)
 
 .PHONY: tests unit prop golden failmem fuzz e2e check check-layers lint bench
-tests: $(B)/lockstep $(SPM) $(TESTS) ## build every test program
+tests: $(B)/lockstep $(SPM) $(CUDA) $(TESTS) ## build every test program
 
 RUN_TESTS := tests/run.sh
 unit: $(UNIT) $(SPM) ## run the unit tests
@@ -172,7 +207,7 @@ golden: $(GOLDEN) ## compare decision logs with tests/golden/*.log
 	$(Q)$(RUN_TESTS) $(GOLDEN)
 failmem: $(FAILMEM) ## fail every allocation once
 	$(Q)$(RUN_TESTS) $(FAILMEM)
-e2e: $(B)/lockstep $(SPM) ## run the binary as a user does
+e2e: $(B)/lockstep $(SPM) $(CUDA) ## run the binary as a user does
 	$(Q)LOCKSTEP=$(B)/lockstep $(RUN_TESTS) $(sort $(wildcard tests/e2e/*.sh))
 
 .PHONY: golden-update samples
@@ -224,6 +259,7 @@ install: all ## copy program, manual pages, bash completion and sample traces be
 	install -d $(DESTDIR)$(PREFIX)/bin $(MAN) $(DOC) $(COMPLETION) $(SHARE)/samples
 	install -m 755 $(B)/lockstep $(DESTDIR)$(PREFIX)/bin/lockstep
 	$(if $(SPM),install -D -m 755 $(SPM) $(DESTDIR)$(PREFIX)/lib/lockstep/lockstep-spm.so)
+	$(if $(CUDA),install -D -m 755 $(CUDA) $(DESTDIR)$(PREFIX)/lib/lockstep/lockstep-cuda.so)
 	$(Q)tools/man_pages.sh $(B)/lockstep $(MAN)
 	$(B)/lockstep help --completion > $(COMPLETION)/lockstep
 	install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC)
@@ -247,4 +283,4 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
 	@echo; sed -n 's/^# \(Options: .*\)/\1/p; s/^#  *\(CC=clang.*\)/         \1/p' Makefile
 
--include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/cuda -name '*.d' 2>/dev/null)
