@@ -25,6 +25,8 @@ static inline int allow_shared(const void *kernel, size_t bytes)
 	return (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
 #define UNROLL _Pragma("unroll")
+#define PRAGMA_TEXT(x) _Pragma(#x)
+#define UNROLL_BY(n) PRAGMA_TEXT(unroll n)
 #endif
 
 enum { WARP = 32 };

@@ -58,7 +58,7 @@ struct cuda_attention_plan {
 /* Why this combination cannot be run, in one line; NULL when it can. */
 const char *cuda_attention_refuses(enum num act, const struct attention_shape *a, const struct kv_shape *s);
 /* sms: multiprocessors of the device. splits: 0 = by the heuristic (else tests and measurements). */
-void cuda_attention_plan(struct cuda_attention_plan *p, int32_t sms, enum num act, const struct attention_shape *a,
+void cuda_plan_attention(struct cuda_attention_plan *p, int32_t sms, enum num act, const struct attention_shape *a,
 			 const struct kv_shape *s, int32_t n_seqs, int32_t n_rows, int32_t n_decodes, int32_t max_ctx,
 			 int32_t splits);
 /* As attention() of kernels/ops.h, but `bad` is device memory (NULL: tags are not verified): what was found is added to it

@@ -120,21 +120,33 @@ static int64_t slot_of(const struct kv_step *s, const int32_t *indptr, int32_t s
 
 /* --- contents ------------------------------------------------------------------------------------------------------ */
 
-static void fill(float *x, int32_t n, uint64_t seed, int32_t id, int32_t token, int32_t what, float spread)
+static void fill(float *x, int32_t n, const struct kv_desc *d, int32_t id, int32_t token, int32_t what)
 {
-	uint64_t state = mix(mix(seed + (uint64_t)what) ^ kv_tag(id, token));
-	for (int32_t i = 0; i < n; i++)
-		x[i] = kv_normal(&state) * spread;
+	uint64_t state = mix(mix(d->seed + (uint64_t)what) ^ kv_tag(id, token));
+	for (int32_t i = 0; i < n; i++) {
+		x[i] = kv_normal(&state) * d->spread;
+		x[i] = d->round ? bf16_to_float(float_to_bf16(x[i])) : x[i];
+	}
 }
 
-static void quantize(int8_t *to, float *scale, const float *x, int32_t n)
+static bool scaled(enum num type)
+{
+	return type == NUM_I8 || type == NUM_F8;
+}
+
+static void quantize(void *to, enum num type, float *scale, const float *x, int32_t n)
 {
 	float most = 0;
 	for (int32_t i = 0; i < n; i++)
 		most = fmaxf(most, fabsf(x[i]));
-	*scale = most / 127;
-	for (int32_t i = 0; i < n; i++)
-		to[i] = (int8_t)(most > 0 ? rintf(x[i] / *scale) : 0);
+	*scale = most / (type == NUM_I8 ? 127 : 448);
+	for (int32_t i = 0; i < n; i++) {
+		float y = most > 0 ? x[i] / *scale : 0;
+		if (type == NUM_I8)
+			((int8_t *)to)[i] = (int8_t)rintf(y);
+		else
+			((uint8_t *)to)[i] = float_to_f8(y);
+	}
 }
 
 /* One token's K or V: all heads. */
@@ -147,9 +159,9 @@ static void put(const struct kv_step *s, void *cache, float *scales, int64_t slo
 			((float *)cache)[at + (size_t)i] = x[i];
 		else if (s->kv.type == NUM_BF16)
 			((uint16_t *)cache)[at + (size_t)i] = float_to_bf16(x[i]);
-	for (int32_t h = 0; s->kv.type == NUM_I8 && h < s->kv.n_kv_heads; h++)
-		quantize((int8_t *)cache + at + (size_t)(h * dim), &scales[slot * s->kv.n_kv_heads + h], x + h * dim,
-			 dim);
+	for (int32_t h = 0; scaled(s->kv.type) && h < s->kv.n_kv_heads; h++)
+		quantize((int8_t *)cache + at + (size_t)(h * dim), s->kv.type, &scales[slot * s->kv.n_kv_heads + h],
+			 x + h * dim, dim);
 }
 
 static void fill_cache(struct kv_step *s, const struct kv_desc *d, const int32_t *indptr)
@@ -168,15 +180,15 @@ static void fill_cache(struct kv_step *s, const struct kv_desc *d, const int32_t
 	for (int32_t i = 0; i < d->n_seqs && !d->empty; i++)
 		for (int32_t j = 0; j < d->seqs[i].ctx; j++) {
 			int64_t slot = slot_of(s, indptr, i, j);
-			fill(x, width, d->seed, d->seqs[i].id, j, 1, d->spread);
+			fill(x, width, d, d->seqs[i].id, j, 1);
 			put(s, k, ks, slot, x);
-			fill(x, width, d->seed, d->seqs[i].id, j, 2, d->spread);
+			fill(x, width, d, d->seqs[i].id, j, 2);
 			put(s, v, vs, slot, x);
 			tags[slot] = kv_tag(d->seqs[i].id, j);
 		}
 	s->layer.k = upload(s, k, bytes);
 	s->layer.v = upload(s, v, bytes);
-	if (d->type == NUM_I8) {
+	if (scaled(d->type)) {
 		s->layer.k_scale = upload(s, ks, scale_bytes);
 		s->layer.v_scale = upload(s, vs, scale_bytes);
 	}
@@ -200,7 +212,7 @@ static void fill_rows(struct kv_step *s, const struct kv_desc *d, const int32_t 
 	size_t at = 0;
 	for (int32_t i = 0; i < d->n_seqs; i++)
 		for (int32_t j = d->seqs[i].ctx - d->seqs[i].rows; j < d->seqs[i].ctx; j++, at++) {
-			fill(qkv + at * width, (int32_t)width, d->seed, d->seqs[i].id, j, 0, d->spread);
+			fill(qkv + at * width, (int32_t)width, d, d->seqs[i].id, j, 0);
 			slots[at] = slot_of(s, indptr, i, j);
 			positions[at] = j > d->seqs[i].pad ? j - d->seqs[i].pad : 0;
 			tags[at] = kv_tag(d->seqs[i].id, j);

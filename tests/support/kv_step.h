@@ -25,6 +25,7 @@ struct kv_desc {
 	uint64_t page_seed; /* of the order of pages */
 	float spread; /* standard deviation of q, k and v; 0 = 1 */
 	bool check; /* tags: kv_tag(id, token) in every slot, and wanted */
+	bool round; /* q, k and v are numbers that bf16 holds */
 	bool empty; /* the cache holds nothing yet (rope_kv fills it): else all of every context */
 };
 
