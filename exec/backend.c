@@ -3,7 +3,10 @@
  *
  * The clock is looked at when a step has ended and when a wait is over; in between it stands still. So whatever the
  * host does from one step's end to the next one's (committing, planning, tables, tokens) lies inside the next step,
- * which begins where the last one ended, as in the simulator. host_ns is the part that was not spent in kernels. */
+ * which begins where the last one ended, as in the simulator. host_ns is the part that was not spent in kernels.
+ *
+ * On kernels that are asynchronous a step begins to run when it is submitted, or, with asynchronous scheduling, as soon as
+ * the step before has told its tokens: the engine commits that one and plans the next while this one runs. */
 #include "exec/backend.h"
 
 #include <string.h>
@@ -24,6 +27,7 @@ const char *const exec_time_names[] = {"warp", "wall", NULL};
 struct flight {
 	struct batch_tables tables;
 	int64_t planned_ns; /* the clock reading it was planned at */
+	bool begun; /* the runner has it */
 };
 
 /* A step's rows in the caller's arrays (exec/runner.h), grown as needed. */
@@ -122,11 +126,14 @@ static int exec_init(void *self, const struct engine *engine, struct err *e)
 	for (int64_t i = 0; i < x->w->n; i++)
 		x->last_step[i] = -1;
 	x->n_live = x->submitted = x->waited = 0;
+	x->flights[0].begun = x->flights[1].begun = false;
 	int rc = runner_forget(x->setup.runner, e);
 	x->origin_ns = system_ns();
 	x->skipped_ns = x->reading_ns = x->last_end_ns = 0;
 	return rc;
 }
+
+static int begin(struct exec *x, struct flight *f, struct err *e);
 
 static int exec_submit(void *self, const struct batch *b, struct err *e)
 {
@@ -144,8 +151,10 @@ static int exec_submit(void *self, const struct batch *b, struct err *e)
 		x->last_step[t->req[s]] = t->step;
 	}
 	f->planned_ns = x->reading_ns;
-	x->submitted++;
-	return ERR_NONE;
+	f->begun = false;
+	bool first = x->submitted++ == x->waited;
+	/* What does its work in the call would do it at the wrong time: while the clock says that the step is only planned. */
+	return first && runner_asynchronous(x->setup.runner) ? begin(x, f, e) : ERR_NONE;
 }
 
 /* --- what the rows compute ---------------------------------------------------------------------------------------- */
@@ -316,10 +325,21 @@ static int name_fault(const struct exec *x, const struct batch_tables *t, const 
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-static int run(struct exec *x, const struct batch_tables *t, struct err *e)
+/* What went wrong in which step, with what in it. */
+static int name_failure(const struct exec *x, const struct batch_tables *t, const struct err *said, struct err *e)
+{
+	if (said->code != ERR_IO && said->code != ERR_MEMORY)
+		return name_fault(x, t, said, e);
+	int32_t pieces = t->n_seqs - t->n_decodes;
+	return err_set(e, said->code, "step %lld (%d decode%s, %d prompt piece%s, %d row%s): %s", (long long)t->step,
+		       t->n_decodes, t->n_decodes == 1 ? "" : "s", pieces, pieces == 1 ? "" : "s", t->n_rows,
+		       t->n_rows == 1 ? "" : "s", said->text);
+}
+
+static int begin(struct exec *x, struct flight *f, struct err *e)
 {
 	struct err said = {0};
-	struct step_output out;
+	const struct batch_tables *t = &f->tables;
 	int rc = fill_rows(x, t, e);
 	if (rc)
 		return rc;
@@ -330,18 +350,32 @@ static int run(struct exec *x, const struct batch_tables *t, struct err *e)
 		in.want_tags = r->want_tags;
 		in.want_at = r->want_at;
 	}
-	if (runner_step(x->setup.runner, &in, &out, &said))
-		return name_fault(x, t, &said, e);
+	if (runner_begin(x->setup.runner, &in, &said))
+		return name_failure(x, t, &said, e);
+	f->begun = true;
+	return ERR_NONE;
+}
+
+static int finish(struct exec *x, struct flight *f, struct err *e)
+{
+	struct err said = {0};
+	struct step_output out;
+	int rc = f->begun ? ERR_NONE : begin(x, f, e);
+	if (rc)
+		return rc;
+	f->begun = false;
+	if (runner_finish(x->setup.runner, &out, &said))
+		return name_failure(x, &f->tables, &said, e);
 	memcpy(x->part_ns, out.part_ns, sizeof x->part_ns);
-	return take_tokens(x, t, out.tokens, e);
+	return take_tokens(x, &f->tables, out.tokens, e);
 }
 
 static int exec_wait(void *self, struct step_result *out, struct err *e)
 {
 	struct exec *x = self;
-	const struct flight *f = &x->flights[x->waited++ & 1];
+	struct flight *f = &x->flights[x->waited++ & 1], *next = &x->flights[x->waited & 1];
 	int64_t start_ns = f->planned_ns > x->last_end_ns ? f->planned_ns : x->last_end_ns;
-	int rc = run(x, &f->tables, e);
+	int rc = finish(x, f, e);
 	if (rc)
 		return rc;
 	int64_t now_ns = clock_ns(x), kernels_ns = 0;
@@ -357,13 +391,20 @@ static int exec_wait(void *self, struct step_result *out, struct err *e)
 				    .part_ns = x->part_ns,
 				    .eos = x->eos,
 				    .n_eos = (int32_t)x->n_eos};
+	if (runner_asynchronous(x->setup.runner) && x->submitted > x->waited)
+		rc = begin(x, next, e);
 	drop_ended(x, f->tables.step);
-	return ERR_NONE;
+	return rc;
 }
 
 static void exec_close(void *self)
 {
 	struct exec *x = self;
+	struct step_output out;
+	struct err none = {0};
+	/* A run that was interrupted leaves a step running, into arrays that others will use. */
+	if (x->flights[0].begun || x->flights[1].begun)
+		runner_finish(x->setup.runner, &out, &none);
 	batch_tables_free(&x->flights[0].tables);
 	batch_tables_free(&x->flights[1].tables);
 	mem_free(x->rows.tokens);

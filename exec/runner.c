@@ -14,9 +14,15 @@
 void *runner_alloc(struct runner *r, size_t bytes, const char *what, struct err *e)
 {
 	void *p = r->ops->alloc(r->set, bytes ? bytes : 1);
-	if (!p)
+	int64_t there, all;
+	if (p)
+		return p;
+	if (r->ops->memory && r->ops->memory(r->set, &there, &all) == 0)
+		err_set(e, ERR_MEMORY, "out of memory: %.3f GB for %s, and %.3f of the device's %.3f GB are free",
+			(double)bytes / 1e9, what, (double)there / 1e9, (double)all / 1e9);
+	else
 		err_set(e, ERR_MEMORY, "out of memory: %.3f GB for %s", (double)bytes / 1e9, what);
-	return p;
+	return NULL;
 }
 
 int runner_fit(struct runner *r, struct buffer *b, size_t bytes, const char *what, struct err *e)
@@ -69,7 +75,8 @@ static size_t page_bytes(const struct runner *r)
 static size_t page_scale_bytes(const struct runner *r)
 {
 	const struct kv_shape *s = &r->kv_shape;
-	return s->type == NUM_I8 ? (size_t)s->block_size * (size_t)s->n_kv_heads * sizeof(float) : 0;
+	return s->type == NUM_I8 || s->type == NUM_F8 ? (size_t)s->block_size * (size_t)s->n_kv_heads * sizeof(float)
+						      : 0;
 }
 
 static bool layer_make(struct runner *r, struct kv_layer *l, size_t pages)
@@ -179,7 +186,7 @@ static int check_setup(const struct runner_setup *s, struct err *e)
 		return err_set(e, ERR_INPUT, "KV pages are f32, bf16 or int8, not f16");
 	if (s->layers < 0 || s->layers > m->n_layers)
 		return err_set(e, ERR_INPUT, "model %s has %d layers, not %d", m->name, m->n_layers, s->layers);
-	if (s->block_size < 1 || s->n_pages < 0 || (!s->kv_off && s->n_pages < 1))
+	if (s->block_size < 1 || s->n_pages < 0 || (!s->kv_off && s->n_pages < 1 && !(s->memory_share > 0)))
 		return err_set(e, ERR_INPUT, "%d KV pages of %d tokens hold nothing", s->n_pages, s->block_size);
 	return ERR_NONE;
 }
@@ -204,9 +211,57 @@ static int get_ready(struct runner *r, const struct runner_setup *s, struct err 
 	return rc ? rc : choose_products(r, s->ready_rows, s->ready_seqs, e);
 }
 
+/* Not every set runs every model. */
+static int check_set(const struct runner *r, const struct runner_setup *s, struct err *e)
+{
+	const struct model *m = s->model;
+	const struct attention_shape a = {m->n_heads, m->n_kv_heads, m->head_dim, 1, 0};
+	const struct kv_shape kv = {s->kv_type, 1, s->block_size, m->n_kv_heads, m->head_dim};
+	const char *why = r->ops->refuses ? r->ops->refuses(r->set, &a, &kv) : NULL;
+	return why ? err_set(e, ERR_INPUT, "model %s cannot be run on %s: %s", m->name, r->set->what, why) : ERR_NONE;
+}
+
+/* What is still to come beside pages: rotary tables are small; graphs take some megabytes each, attention's parts some
+ * hundred. */
+#define SPARE_BYTES (INT64_C(512) << 20)
+#define GRAPH_BYTES (INT64_C(6) << 20)
+
+/* How many pages fit, now that everything else is there. */
+static int count_pages(struct runner *r, const struct runner_setup *s, int32_t *n, struct err *e)
+{
+	int64_t there, all, page = (int64_t)r->n_layers * 2 * (int64_t)(page_bytes(r) + page_scale_bytes(r));
+	*n = s->n_pages;
+	if (s->n_pages || s->kv_off)
+		return ERR_NONE;
+	if (!r->ops->memory)
+		return err_set(e, ERR_INVARIANT, "%s does not say how much memory there is", r->set->what);
+	if (r->ops->memory(r->set, &there, &all))
+		return runner_kernel_failed(r, e);
+	if (r->check)
+		page += (int64_t)r->n_layers * s->block_size * (int64_t)sizeof(uint64_t);
+	int64_t spare = SPARE_BYTES + GRAPH_BYTES * runner_graphs(r, s->ready_seqs, s->ready_ctx);
+	int64_t left = (int64_t)(s->memory_share * (double)all) - (all - there) - spare, fit = left / page;
+	if (left < page)
+		return err_set(
+			e, ERR_INPUT,
+			"no memory is left for a KV cache: of the device's %.2f GB, %.2f are used (weights %.2f) "
+			"and %.2f kept for graphs and attention, which reaches the share of %g: raise "
+			"--gpu-memory-utilization, hold the weights in fewer bits, or lower "
+			"--max-num-batched-tokens",
+			(double)all / 1e9, (double)(all - there) / 1e9, (double)r->weight_bytes / 1e9,
+			(double)spare / 1e9, s->memory_share);
+	if (s->most_pages && fit > s->most_pages)
+		fit = s->most_pages;
+	*n = fit < INT32_MAX / s->block_size ? (int32_t)fit : INT32_MAX / s->block_size;
+	return ERR_NONE;
+}
+
 static int make(struct runner *r, const struct runner_setup *s, struct err *e)
 {
+	int32_t pages = 0;
 	int rc = check_setup(s, e);
+	if (!rc)
+		rc = check_set(r, s, e);
 	if (rc)
 		return rc;
 	r->n_layers = s->layers ? s->layers : s->model->n_layers;
@@ -219,11 +274,15 @@ static int make(struct runner *r, const struct runner_setup *s, struct err *e)
 		rc = sampler_create(&r->sampler, &s->sampling, s->model->vocab, e);
 	if (!rc)
 		rc = runner_load(r, s->weights, e);
+	if (!rc && s->ready_rows)
+		rc = get_ready(r, s, e);
 	if (!rc)
-		rc = arena_make(r, s->n_pages, e);
+		rc = count_pages(r, s, &pages, e);
+	if (!rc)
+		rc = arena_make(r, pages, e);
 	if (!rc)
 		rc = rope_make(r, e);
-	return rc || !s->ready_rows ? rc : get_ready(r, s, e);
+	return rc || !s->ready_ctx ? rc : runner_graph_ready(r, s->ready_rows, s->ready_seqs, s->ready_ctx, e);
 }
 
 int runner_create(struct runner **out, const struct runner_setup *s, struct err *e)
@@ -286,36 +345,38 @@ static int fetch_logits(struct runner *r, struct err *e)
 	return ERR_NONE;
 }
 
-/* The device takes the largest logit by itself; anything else needs them here. */
-static int pick_greedy(struct runner *r, struct err *e)
+/* What the sampled tokens are made of begins its way to the host. Nothing that can fail comes after it in runner_begin: the
+ * arrays stay where they are until it has arrived. */
+static int fetch_choice(struct runner *r, struct err *e)
 {
-	size_t n = (size_t)r->n_sampled;
-	if (mem_grow((void **)&r->host_picked, &r->cap_picked, r->n_sampled, sizeof *r->host_picked))
+	int64_t n = r->n_sampled, logits = n * r->model->vocab;
+	if (!n)
+		return ERR_NONE;
+	if (r->sampler ? mem_grow((void **)&r->host_logits, &r->cap_logits, logits, sizeof *r->host_logits)
+		       : mem_grow((void **)&r->host_picked, &r->cap_picked, n, sizeof *r->host_picked))
 		return err_no_memory(e, "sampled tokens");
-	if (r->ops->argmax(r->set, r->picked.at, r->logits.at, r->n_sampled, r->model->vocab) ||
-	    r->ops->download(r->set, r->host_picked, r->picked.at, n * sizeof *r->host_picked))
-		return runner_kernel_failed(r, e);
-	return ERR_NONE;
+	int failed = r->sampler ? r->ops->download_later(r->set, r->host_logits, r->logits.at,
+							 (size_t)logits * sizeof *r->host_logits)
+				: r->ops->download_later(r->set, r->host_picked, r->picked.at,
+							 (size_t)n * sizeof *r->host_picked);
+	return failed ? runner_kernel_failed(r, e) : ERR_NONE;
 }
 
-static int sample(struct runner *r, const struct step_input *in, struct err *e)
+static void choose(struct runner *r)
 {
-	const struct batch_tables *t = in->tables;
+	const struct batch_tables *t = r->tables;
 	int32_t k = 0;
-	int rc = !r->n_sampled ? ERR_NONE : r->sampler ? fetch_logits(r, e) : pick_greedy(r, e);
-	if (rc)
-		return rc;
 	for (int32_t s = 0; s < t->n_seqs; s++) {
 		r->tokens[s] = -1;
 		if (!t->samples[s] || t->held[s])
 			continue;
 		const float *logits = r->host_logits + (int64_t)k * r->model->vocab;
 		r->tokens[s] = r->sampler
-				       ? sampler_next(r->sampler, logits, (uint64_t)t->req[s], in->nth ? in->nth[s] : 0)
+				       ? sampler_next(r->sampler, logits, (uint64_t)t->req[s], r->nth ? r->nth[s] : 0)
 				       : r->host_picked[k];
 		k++;
 	}
-	return ERR_NONE;
+	r->logits_here = r->sampler != NULL;
 }
 
 static int tell_fault(const struct runner *r, int64_t step, struct err *e)
@@ -332,11 +393,13 @@ static int tell_fault(const struct runner *r, int64_t step, struct err *e)
 		(long long)f->n);
 }
 
-int runner_step(struct runner *r, const struct step_input *in, struct step_output *out, struct err *e)
+int runner_begin(struct runner *r, const struct step_input *in, struct err *e)
 {
 	const struct batch_tables *t = in->tables;
 	memset(r->faults, 0, (size_t)r->n_layers * sizeof *r->faults);
 	r->logits_here = false;
+	r->tables = t;
+	r->nth = in->nth;
 	int rc = arena_grow(r, t->scratch_blocks, e);
 	if (!rc)
 		rc = rope_grow(r, t->max_ctx, e);
@@ -345,11 +408,29 @@ int runner_step(struct runner *r, const struct step_input *in, struct step_outpu
 	if (!rc)
 		rc = runner_forward(r, e);
 	if (!rc)
-		rc = sample(r, in, e);
-	if (!rc && r->ops->finish(r->set, out->part_ns))
-		rc = runner_kernel_failed(r, e);
+		rc = fetch_choice(r, e);
+	if (rc)
+		r->ops->finish(r->set, NULL); /* what it had begun; the error is told already */
+	return rc;
+}
+
+/* Choosing on the host belongs to the head: it is done within its time where the logits are there already. */
+int runner_finish(struct runner *r, struct step_output *out, struct err *e)
+{
+	if (!r->set->asynchronous)
+		choose(r);
+	if (r->ops->finish(r->set, out->part_ns))
+		return runner_kernel_failed(r, e);
+	if (r->set->asynchronous)
+		choose(r);
 	out->tokens = r->tokens;
-	return rc ? rc : tell_fault(r, t->step, e);
+	return tell_fault(r, r->tables->step, e);
+}
+
+int runner_step(struct runner *r, const struct step_input *in, struct step_output *out, struct err *e)
+{
+	int rc = runner_begin(r, in, e);
+	return rc ? rc : runner_finish(r, out, e);
 }
 
 int runner_forget(struct runner *r, struct err *e)
@@ -386,6 +467,16 @@ int runner_logits(struct runner *r, const float **logits, int32_t *rows, struct 
 	*logits = r->host_logits;
 	*rows = r->n_sampled;
 	return rc;
+}
+
+int32_t runner_pages(const struct runner *r)
+{
+	return r->kv_shape.n_pages;
+}
+
+bool runner_asynchronous(const struct runner *r)
+{
+	return r->set->asynchronous;
 }
 
 int64_t runner_weight_bytes(const struct runner *r)

@@ -19,15 +19,20 @@ struct runner_setup {
 	const struct model *model; /* outlives the runner, as do weights (until runner_create returns) and kernels */
 	struct weights *weights;
 	struct kernel_set *kernels;
-	enum num weight_type; /* how matrices are held: f32, bf16, int8 */
-	enum num kv_type; /* f32, bf16, int8 */
+	enum num weight_type; /* how matrices are held: f32, bf16, int8; fp8 where the set has it */
+	enum num kv_type; /* f32, bf16, int8; fp8 likewise */
 	int32_t n_pages, block_size; /* the KV arena; grown on demand when kv_off */
+	/* n_pages = 0: as many as fit beside everything else into this share of the set's memory, which knows how much that is
+	 * (kernels/ops.h); no more than most_pages, where that is not 0. */
+	double memory_share;
+	int32_t most_pages;
 	bool kv_off; /* tables say scratch_blocks: pages are for one step only */
 	bool check; /* tag every KV slot, verify every read */
 	int32_t layers; /* run only the first so many (profiling); 0 = all */
 	/* Steps of up to so many rows, sampling from so many sequences, find everything made and chosen: the first steps
 	 * then take no longer than later ones. 0 = nothing is prepared. */
 	int32_t ready_rows, ready_seqs;
+	int32_t ready_ctx; /* sets with graphs: they are recorded for contexts up to this; 0 = when first needed */
 	struct sampling sampling;
 };
 
@@ -53,6 +58,10 @@ struct step_output {
  * slots outside the arena are refused before anything runs. ERR_INVARIANT names the first KV slot that held something
  * else than it should. */
 int runner_step(struct runner *r, const struct step_input *in, struct step_output *out, struct err *e);
+/* The same in two: runner_begin starts it, runner_finish waits for its end. With kernels that are asynchronous the host may
+ * do something else between; tables and nth live until then. */
+int runner_begin(struct runner *r, const struct step_input *in, struct err *e);
+int runner_finish(struct runner *r, struct step_output *out, struct err *e);
 /* Checking: no slot holds anything any more. Before another run on the same runner, whose tokens may be the same. */
 int runner_forget(struct runner *r, struct err *e);
 /* After such an error: which read it was (its sequence and token of the last step's tables) and in which layer; NULL when
@@ -61,6 +70,8 @@ const struct tag_fault *runner_fault(const struct runner *r, int32_t *layer);
 /* Logits of the last step's sampled rows, in their order: [*rows][vocab], on the host, until the next step. */
 int runner_logits(struct runner *r, const float **logits, int32_t *rows, struct err *e);
 
+int32_t runner_pages(const struct runner *r); /* of the arena */
+bool runner_asynchronous(const struct runner *r); /* does runner_begin return before the step's end? */
 int64_t runner_weight_bytes(const struct runner *r); /* as held: what one step with one row reads, embedding apart */
 int64_t runner_kv_bytes(const struct runner *r); /* the arena's */
 

@@ -91,25 +91,40 @@ static bool head(struct runner *r)
 {
 	const struct kernel_ops *k = r->ops;
 	const struct model *m = r->model;
-	int32_t n = r->n_sampled;
+	int32_t n = r->n_head;
 	return !k->mark(r->set, PART_HEAD) &&
 	       !k->gather(r->set, r->last_x.at, r->x.at, r->sampled_rows, n, m->hidden) &&
 	       !k->gather(r->set, r->last_delta.at, r->delta.at, r->sampled_rows, n, m->hidden) &&
 	       !k->add_rms_norm(r->set, r->last_normed.at, r->last_x.at, r->last_delta.at, r->final_norm, n, m->hidden,
 				(float)m->numerics.norm_eps) &&
-	       !k->matmul_f32(r->set, r->logits.at, r->last_normed.at, n, r->head);
+	       !k->matmul_f32(r->set, r->logits.at, r->last_normed.at, n, r->head) &&
+	       (r->sampler || !k->argmax(r->set, r->picked.at, r->logits.at, n, m->vocab));
+}
+
+/* All of it: the device takes the largest logit by itself, anything else is done with them on the host. */
+static bool run_layers(struct runner *r)
+{
+	bool ok = !r->ops->mark(r->set, PART_OTHER) && !r->ops->embed(r->set, r->x.at, r->embed, r->embed_type,
+								      r->row_tokens, r->rows.n_rows, r->model->hidden);
+	for (int32_t i = 0; i < r->n_layers && ok; i++)
+		ok = norm_first(r, i) && attend(r, i) && mlp(r, i);
+	return ok && (!r->n_head || head(r));
+}
+
+static bool run_graph(struct runner *r)
+{
+	enum graph how;
+	if (r->ops->graph_begin(r->set, runner_graph_key(r), &how))
+		return false;
+	bool ok = how == GRAPH_REPLAY || run_layers(r);
+	/* In any case, so that nothing stays half recorded. */
+	return !r->ops->graph_end(r->set) && ok;
 }
 
 int runner_forward(struct runner *r, struct err *e)
 {
-	const struct model *m = r->model;
-	if (runner_fit_buffers(r, r->rows.n_rows, r->n_sampled, e))
+	if (runner_fit_buffers(r, r->rows.n_rows, r->n_head, e))
 		return ERR_MEMORY;
-	bool ok = !r->ops->mark(r->set, PART_OTHER) &&
-		  !r->ops->embed(r->set, r->x.at, r->embed, r->embed_type, r->row_tokens, r->rows.n_rows, m->hidden);
-	for (int32_t i = 0; i < r->n_layers && ok; i++)
-		ok = norm_first(r, i) && attend(r, i) && mlp(r, i);
-	if (ok && r->n_sampled)
-		ok = head(r);
+	bool ok = r->graph.rows ? run_graph(r) : run_layers(r);
 	return ok ? ERR_NONE : runner_kernel_failed(r, e);
 }

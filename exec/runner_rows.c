@@ -12,14 +12,20 @@ enum staged {
 	STAGED_CTX_LEN,
 	STAGED_PAD,
 	STAGED_INDPTR,
-	STAGED_INDICES,
 	STAGED_SLOTS,
 	STAGED_POSITIONS,
 	STAGED_SAMPLED,
+	STAGED_INDICES, /* after what a graph expects at places that depend on its rows alone */
 	STAGED_ROW_TAGS,
 	STAGED_WANT_AT,
 	STAGED_WANT_TAGS,
 	N_STAGED
+};
+
+/* An array on the host, and the bytes kept for it on the device: more than it has where dummy rows follow. */
+struct staged_array {
+	const void *from;
+	size_t bytes, room;
 };
 
 /* What points outside the arena or the embedding table would reach into somebody else's memory: never let it through. */
@@ -86,22 +92,44 @@ static int64_t count_wanted(const struct batch_tables *t, const int64_t *want_at
 	return n;
 }
 
+/* The rows that fill up a graph: each a sequence of its own with no context, whose K and V go nowhere. */
+static void fill_up(const struct runner *r, const struct batch_tables *t, uint8_t *const at[])
+{
+	int32_t *tokens = (int32_t *)(void *)at[STAGED_TOKENS], *q_at = (int32_t *)(void *)at[STAGED_Q_AT],
+		*ctx_len = (int32_t *)(void *)at[STAGED_CTX_LEN], *pad = (int32_t *)(void *)at[STAGED_PAD],
+		*indptr = (int32_t *)(void *)at[STAGED_INDPTR], *positions = (int32_t *)(void *)at[STAGED_POSITIONS],
+		*sampled = (int32_t *)(void *)at[STAGED_SAMPLED];
+	int64_t *slots = (int64_t *)(void *)at[STAGED_SLOTS];
+	for (int32_t i = t->n_rows; i < r->graph.rows; i++) {
+		tokens[i] = ctx_len[i] = pad[i] = positions[i] = 0;
+		slots[i] = -1;
+		q_at[i + 1] = i + 1;
+		indptr[i + 1] = t->kv_indptr[t->n_seqs];
+	}
+	for (int32_t i = r->n_sampled; i < r->n_head; i++)
+		sampled[i] = 0;
+}
+
 /* Copies every array into the staging memory, each at a multiple of 64 bytes, and says where on the device it lies. */
-static int stage(struct runner *r, const void *const from[], const size_t bytes[], const void *at[], struct err *e)
+static int stage(struct runner *r, const struct batch_tables *t, const struct staged_array arrays[], const void *at[],
+		 struct err *e)
 {
 	struct staging *s = &r->staging;
+	uint8_t *host[N_STAGED];
 	size_t offset[N_STAGED + 1] = {0};
 	for (int i = 0; i < N_STAGED; i++)
-		offset[i + 1] = (offset[i] + bytes[i] + 63) / 64 * 64;
+		offset[i + 1] = (offset[i] + arrays[i].room + 63) / 64 * 64;
 	if (mem_grow((void **)&s->host, &s->cap, (int64_t)offset[N_STAGED], 1))
 		return err_no_memory(e, "a step's tables");
 	if (runner_fit(r, &s->device, offset[N_STAGED], "a step's tables", e))
 		return ERR_MEMORY;
 	for (int i = 0; i < N_STAGED; i++) {
-		at[i] = from[i] ? (uint8_t *)s->device.at + offset[i] : NULL;
-		if (from[i] && bytes[i])
-			memcpy(s->host + offset[i], from[i], bytes[i]);
+		host[i] = s->host + offset[i];
+		at[i] = arrays[i].from ? (uint8_t *)s->device.at + offset[i] : NULL;
+		if (arrays[i].from && arrays[i].bytes)
+			memcpy(host[i], arrays[i].from, arrays[i].bytes);
 	}
+	fill_up(r, t, host);
 	return r->ops->upload(r->set, s->device.at, s->host, offset[N_STAGED]) ? runner_kernel_failed(r, e) : ERR_NONE;
 }
 
@@ -109,10 +137,11 @@ static void point(struct runner *r, const struct batch_tables *t, const void *co
 {
 	r->row_tokens = at[STAGED_TOKENS];
 	r->sampled_rows = at[STAGED_SAMPLED];
-	r->rows = (struct step_rows){.n_seqs = t->n_seqs,
-				     .n_rows = t->n_rows,
-				     .n_decodes = t->n_decodes,
-				     .max_ctx = t->max_ctx,
+	const struct graph_shape *g = &r->graph;
+	r->rows = (struct step_rows){.n_seqs = g->rows ? g->rows : t->n_seqs,
+				     .n_rows = g->rows ? g->rows : t->n_rows,
+				     .n_decodes = g->rows ? g->rows : t->n_decodes,
+				     .max_ctx = g->rows ? g->ctx : t->max_ctx,
 				     .sum_ctx = t->sum_ctx,
 				     .q_at = at[STAGED_Q_AT],
 				     .ctx_len = at[STAGED_CTX_LEN],
@@ -124,6 +153,33 @@ static void point(struct runner *r, const struct batch_tables *t, const void *co
 				     .row_tags = at[STAGED_ROW_TAGS],
 				     .want_tags = at[STAGED_WANT_TAGS],
 				     .want_at = at[STAGED_WANT_AT]};
+}
+
+/* n values of an array, and room for `more`. */
+static struct staged_array array(const void *from, size_t n, size_t more, size_t size)
+{
+	return (struct staged_array){from, n * size, (n + more) * size};
+}
+
+static void list_arrays(const struct runner *r, const struct step_input *in, struct staged_array a[N_STAGED])
+{
+	const struct batch_tables *t = in->tables;
+	size_t rows = (size_t)t->n_rows, seqs = (size_t)t->n_seqs, sampled = (size_t)r->n_sampled;
+	size_t more = r->graph.rows ? (size_t)r->graph.rows - rows : 0;
+	a[STAGED_TOKENS] = array(in->row_tokens, rows, more, sizeof *in->row_tokens);
+	a[STAGED_Q_AT] = array(t->q_at, seqs + 1, more, sizeof *t->q_at);
+	a[STAGED_CTX_LEN] = array(t->ctx_len, seqs, more, sizeof *t->ctx_len);
+	a[STAGED_PAD] = array(t->pad, seqs, more, sizeof *t->pad);
+	a[STAGED_INDPTR] = array(t->kv_indptr, seqs + 1, more, sizeof *t->kv_indptr);
+	a[STAGED_SLOTS] = array(t->slots, rows, more, sizeof *t->slots);
+	a[STAGED_POSITIONS] = array(r->positions, rows, more, sizeof *r->positions);
+	a[STAGED_SAMPLED] = array(r->sampled, sampled, (size_t)r->n_head - sampled, sizeof *r->sampled);
+	a[STAGED_INDICES] = array(t->kv_indices, (size_t)t->kv_indptr[seqs], 0, sizeof *t->kv_indices);
+	if (!r->check)
+		return;
+	a[STAGED_ROW_TAGS] = array(in->row_tags, rows, 0, sizeof *in->row_tags);
+	a[STAGED_WANT_AT] = array(in->want_at, seqs, 0, sizeof *in->want_at);
+	a[STAGED_WANT_TAGS] = array(in->want_tags, (size_t)count_wanted(t, in->want_at), 0, sizeof *in->want_tags);
 }
 
 int runner_rows(struct runner *r, const struct step_input *in, struct err *e)
@@ -138,28 +194,12 @@ int runner_rows(struct runner *r, const struct step_input *in, struct err *e)
 	if (rc)
 		return rc;
 	work_out(r, t);
-	size_t rows = (size_t)t->n_rows, seqs = (size_t)t->n_seqs;
-	const void *from[N_STAGED] = {in->row_tokens, t->q_at,  t->ctx_len,   t->pad,    t->kv_indptr,
-				      t->kv_indices,  t->slots, r->positions, r->sampled};
-	size_t bytes[N_STAGED] = {[STAGED_TOKENS] = rows * sizeof *in->row_tokens,
-				  [STAGED_Q_AT] = (seqs + 1) * sizeof *t->q_at,
-				  [STAGED_CTX_LEN] = seqs * sizeof *t->ctx_len,
-				  [STAGED_PAD] = seqs * sizeof *t->pad,
-				  [STAGED_INDPTR] = (seqs + 1) * sizeof *t->kv_indptr,
-				  [STAGED_INDICES] = (size_t)t->kv_indptr[seqs] * sizeof *t->kv_indices,
-				  [STAGED_SLOTS] = rows * sizeof *t->slots,
-				  [STAGED_POSITIONS] = rows * sizeof *r->positions,
-				  [STAGED_SAMPLED] = (size_t)r->n_sampled * sizeof *r->sampled};
-	if (r->check) {
-		from[STAGED_ROW_TAGS] = in->row_tags;
-		from[STAGED_WANT_AT] = in->want_at;
-		from[STAGED_WANT_TAGS] = in->want_tags;
-		bytes[STAGED_ROW_TAGS] = rows * sizeof *in->row_tags;
-		bytes[STAGED_WANT_AT] = seqs * sizeof *in->want_at;
-		bytes[STAGED_WANT_TAGS] = (size_t)count_wanted(t, in->want_at) * sizeof *in->want_tags;
-	}
+	r->graph = runner_graph_shape(r, t);
+	r->n_head = r->graph.rows ? r->graph.rows : r->n_sampled;
+	struct staged_array arrays[N_STAGED] = {{0}};
+	list_arrays(r, in, arrays);
 	const void *at[N_STAGED];
-	rc = stage(r, from, bytes, at, e);
+	rc = stage(r, t, arrays, at, e);
 	if (!rc)
 		point(r, t, at);
 	return rc;

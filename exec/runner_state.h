@@ -24,6 +24,12 @@ struct staging {
 	struct buffer device;
 };
 
+/* A step that is nothing but decodes may be run as a recorded graph, which is made for so many rows and contexts up to so
+ * many tokens. Dummy rows fill it up: they see nothing, write nowhere, and nobody reads what they compute. */
+struct graph_shape {
+	int32_t rows, ctx; /* 0: none, the step is run as it is */
+};
+
 struct runner {
 	struct kernel_set *set;
 	const struct kernel_ops *ops;
@@ -52,6 +58,10 @@ struct runner {
 	const int32_t *row_tokens; /* device [n_rows] */
 	const int32_t *sampled_rows; /* device [n_sampled] */
 	int32_t n_sampled;
+	int32_t n_head; /* rows that go through the head: the sampled ones, and those that fill up a graph */
+	struct graph_shape graph;
+	const struct batch_tables *tables; /* of the step that was begun, as is nth */
+	const int32_t *nth;
 	struct staging staging;
 	int32_t *positions, *sampled; /* host [n_rows], [n_seqs] */
 	int64_t cap_positions, cap_sampled;
@@ -84,6 +94,14 @@ void runner_unload(struct runner *r);
 
 /* runner_rows.c: the tables as kernels want them, on the device */
 int runner_rows(struct runner *r, const struct step_input *in, struct err *e);
+
+/* runner_graph.c */
+struct graph_shape runner_graph_shape(const struct runner *r, const struct batch_tables *t);
+uint64_t runner_graph_key(const struct runner *r);
+/* Records the graphs of decodes with up to so many sequences and contexts; other steps have up to so many rows. */
+int runner_graph_ready(struct runner *r, int32_t rows, int32_t seqs, int32_t ctx, struct err *e);
+/* How many of them that is. */
+int32_t runner_graphs(const struct runner *r, int32_t seqs, int32_t ctx);
 
 /* runner_forward.c: embed .. logits of the sampled rows. Enqueued, not waited for. */
 int runner_forward(struct runner *r, struct err *e);
