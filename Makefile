@@ -104,6 +104,27 @@ $(B)/obj/kernels/cpu/isa/%-$(1).o: kernels/cpu/isa/%.c $(B)/flags
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
+# The GPU's kernels. nvcc is looked for below CUDA_HOME, then on PATH; without it, or with `make CUDA=`, all else is built.
+# sm_80 and sm_90 as machine code, PTX of the latter for what comes after it.
+CUDA := $(or $(wildcard $(CUDA_HOME)/bin/nvcc),$(shell command -v nvcc 2>/dev/null))
+CUDA_ARCHS := 80 90
+CUDA_SRC := $(sort $(wildcard kernels/cuda/*.cu))
+CUDA_OBJS := $(if $(CUDA),$(CUDA_SRC:%.cu=$(B)/obj/%.o))
+CUDA_FLAGS := -std=c++17 -O3 -lineinfo -I. -Xcompiler -fPIC,-Wall,-Wextra -diag-suppress 186 \
+	$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_90,code=compute_90
+$(B)/cuda-flags: FORCE
+	@mkdir -p $(@D)
+	@echo "$(CUDA) $(CUDA_FLAGS)" | cmp -s - $@ || echo "$(CUDA) $(CUDA_FLAGS)" > $@
+# What ptxas says of each kernel is kept beside the object: tools/ptxas_table.sh reads it.
+$(B)/obj/kernels/cuda/%.o: kernels/cuda/%.cu $(B)/cuda-flags
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  NVCC  $<")
+	$(Q)$(CUDA) $(CUDA_FLAGS) -Xptxas -v -MMD -MP -c -o $@ $< 2> $(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; false; }
+.PHONY: cuda-objects cuda-table
+cuda-objects: $(CUDA_OBJS) ## compile the CUDA kernels (where there is nvcc)
+cuda-table: cuda-objects ## write tests/cuda_host/ptxas.tsv anew: read the diff before you commit it
+	$(Q)tools/ptxas_table.sh $(CUDA_OBJS:.o=.ptxas) > tests/cuda_host/ptxas.tsv
+
 # Model and device specs, compiled in as text: models/specs.h
 SPECS := $(sort $(wildcard specs/*/*.json))
 $(B)/gen/specs.c: $(SPECS) Makefile
@@ -160,7 +181,7 @@ $(B)/cuda/%-c.o: %.c $(B)/cuda/flags
 	$(Q)$(CC) $(CUDA_CFLAGS) -DCUDA_BUILT_FOR='"$(CUDA_BUILT)"' -MMD -MP -c -o $@ $<
 $(B)/lockstep-cuda.so: $(CUDA_OBJS)
 	$(if $(V),,@echo "  LINK  $@")
-	$(Q)$(NVCC) -shared -cudart static -Xlinker -rpath -Xlinker $(CUDA_DIR)/lib64 -o $@.$$$$ $^ && mv -f $@.$$$$ $@
+	$(Q)$(NVCC) -shared -cudart static -Xlinker -z,defs,-rpath,$(CUDA_DIR)/lib64 -o $@.$$$$ $^ && mv -f $@.$$$$ $@
 
 # --- test programs -----------------------------------------------------------------------------------------------
 # tests/unit/<layer>_<what>.c is linked with that layer and those below it; all others with everything. What they
@@ -193,9 +214,31 @@ $(foreach t,$(GOLDEN),$(eval $(call test_program,tests/golden/$(call name,$(t)),
 $(foreach t,$(FAILMEM),$(eval $(call test_program,tests/failmem/$(call name,$(t)),$(t),$(libs_cli),$(B)/obj/tests/support/failing_mem.o)))
 $(foreach t,$(FUZZ),$(eval $(call test_program,tests/fuzz/$(call name,$(t)),$(t),$(libs_cli),$(B)/obj/tests/fuzz/main.o)))
 $(foreach t,$(BENCH),$(eval $(call test_program,tests/bench/$(call name,$(t)),$(t),$(libs_cli),,$$(FAST))))
-TESTS := $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ)
 
-.PHONY: tests unit prop golden failmem fuzz e2e check check-layers lint bench
+# The same .cu files compiled by the C++ compiler for the stand-in for a GPU (tests/cuda_host/shim.h), and held against the
+# reference. x86-64 only, not under TSan: fibers change stacks in their own way.
+HOST_CUDA_SRC := $(filter-out $(addprefix kernels/cuda/,set%.cu matmul%.cu graph%.cu),$(CUDA_SRC))
+CUDA_HOST := $(if $(filter x86_64-%,$(machine)),$(if $(findstring thread,$(SAN)),,$(if $(shell command -v $(CXX)),$(patsubst \
+	tests/cuda_host/%.c,$(B)/tests/cuda_host/%,$(sort $(wildcard tests/cuda_host/cuda_*.c))))))
+CUDA_HOST_OBJS := $(patsubst kernels/cuda/%.cu,$(B)/obj/tests/cuda_host/%.cu.o,$(HOST_CUDA_SRC)) \
+	$(patsubst %,$(B)/obj/tests/cuda_host/%.o,shim plant host_set cases)
+CXX_FLAGS := -std=c++17 -g -O$(if $(SAN),1,2) -fno-strict-aliasing -ffp-contract=off -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -I. \
+	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+$(B)/obj/tests/cuda_host/%.cu.o: kernels/cuda/%.cu tests/cuda_host/shim.h $(B)/flags
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CXX   $< (host)")
+	$(Q)$(CXX) $(CXX_FLAGS) -include tests/cuda_host/shim.h -MMD -MP -x c++ -c -o $@ $<
+$(B)/obj/tests/cuda_host/%.o: tests/cuda_host/%.cpp $(B)/flags
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CXX   $<")
+	$(Q)$(CXX) $(CXX_FLAGS) -MMD -MP -c -o $@ $<
+$(CUDA_HOST): $(B)/tests/cuda_host/%: $(B)/obj/tests/cuda_host/%.o $(CUDA_HOST_OBJS) $(SUPPORT) $(libs_exec)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LINK  $@")
+	$(Q)$(CXX) $(ALL_LDFLAGS) $(PLAIN) -o $@ $< $(CUDA_HOST_OBJS) $(call link_libs,$(SUPPORT) $(libs_exec)) $(LDLIBS) -lcunit
+TESTS := $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ) $(CUDA_HOST)
+
+.PHONY: tests unit prop golden failmem fuzz cuda-host e2e check check-layers lint bench
 tests: $(B)/lockstep $(SPM) $(CUDA) $(TESTS) ## build every test program
 
 RUN_TESTS := tests/run.sh

@@ -7,6 +7,7 @@
 #include "core/err.h"
 #include "core/mem.h"
 #include "exec/weights.h"
+#include "kernels/cuda.h"
 
 static double seconds(void)
 {
@@ -15,17 +16,43 @@ static double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static int open_kernels(struct executor *x, struct err *e)
+static int cpu_kernels(struct kernel_set **out, const struct executor_setup *s, struct err *e)
 {
-	const struct executor_setup *s = &x->setup;
 	const struct cpu_options o = {.threads = s->threads, .isa = s->isa, .batch_invariant = s->batch_invariant};
 	char why[256] = "";
-	if (strcmp(s->backend, "cpu") != 0)
-		return err_set(e, ERR_INPUT, "there is no backend \"%s\" to run kernels on: use cpu", s->backend);
-	if (cpu_kernels_open(&x->kernels, &o, why, sizeof why))
+	if (cpu_kernels_open(out, &o, why, sizeof why))
 		return err_set(e, ERR_INPUT, "the CPU's kernels cannot be used: %s", why);
-	snprintf(x->what, sizeof x->what, "%s", x->kernels->what);
 	return ERR_NONE;
+}
+
+static int cuda_kernels(struct kernel_set **out, const struct executor_setup *s, struct err *e)
+{
+	const struct cuda_options o = {.act = s->weight_type == NUM_F32 ? NUM_F32 : NUM_BF16, .eager = s->eager};
+	char why[512] = "";
+	if (s->batch_invariant)
+		return err_set(e, ERR_INPUT,
+			       "--batch-invariant is for --backend cpu: cuBLAS chooses by the rows there are");
+	if (cuda_kernels_open(out, &o, why, sizeof why))
+		return err_set(e, ERR_INPUT, "--backend cuda cannot be used: %s", why);
+	return ERR_NONE;
+}
+
+int executor_kernels(struct kernel_set **out, const struct executor_setup *s, struct err *e)
+{
+	*out = NULL;
+	if (strcmp(s->backend, "cpu") == 0)
+		return cpu_kernels(out, s, e);
+	if (strcmp(s->backend, "cuda") == 0)
+		return cuda_kernels(out, s, e);
+	return err_set(e, ERR_INPUT, "there is no backend \"%s\" to run kernels on: use cpu or cuda", s->backend);
+}
+
+static int open_kernels(struct executor *x, struct err *e)
+{
+	int rc = executor_kernels(&x->kernels, &x->setup, e);
+	if (rc == ERR_NONE)
+		snprintf(x->what, sizeof x->what, "%s", x->kernels->what);
+	return rc;
 }
 
 static int open_runner(struct executor *x, const struct model *m, struct err *e)
@@ -48,9 +75,14 @@ static int open_runner(struct executor *x, const struct model *m, struct err *e)
 				       .layers = s->layers,
 				       .ready_rows = s->ready_rows,
 				       .ready_seqs = s->ready_seqs,
+				       .ready_ctx = s->ready_ctx,
+				       .memory_share = s->memory_share,
+				       .most_pages = s->most_blocks,
 				       .sampling = s->sampling};
 	rc = runner_create(&x->runner, &r, e);
 	weights_close(w);
+	if (rc == ERR_NONE && !s->kv_off)
+		x->setup.num_blocks = runner_pages(x->runner);
 	return rc;
 }
 
@@ -114,7 +146,8 @@ bool executor_fits(const struct executor *x, const struct executor_setup *s, con
 	       x->model.hidden == m->hidden && x->model.vocab == m->vocab && same_text(h->backend, s->backend) &&
 	       same_text(h->weights, s->weights) && same_text(h->tokenizer, s->tokenizer) &&
 	       same_text(h->isa, s->isa) && h->weight_type == s->weight_type && h->kv_type == s->kv_type &&
-	       h->threads == s->threads && h->batch_invariant == s->batch_invariant && h->num_blocks >= s->num_blocks &&
-	       h->block_size == s->block_size && h->kv_off == s->kv_off && h->check == s->check &&
-	       h->layers == s->layers && memcmp(&h->sampling, &s->sampling, sizeof h->sampling) == 0;
+	       h->threads == s->threads && h->batch_invariant == s->batch_invariant && h->eager == s->eager &&
+	       h->num_blocks >= s->num_blocks && h->block_size == s->block_size && h->kv_off == s->kv_off &&
+	       h->check == s->check && h->layers == s->layers &&
+	       memcmp(&h->sampling, &s->sampling, sizeof h->sampling) == 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analysis/executor.h"
 #include "analysis/profile_points.h"
 #include "analysis/run_exec.h"
 #include "analysis/validate.h"
@@ -102,7 +103,6 @@ int profile_from_samples(struct profile *p, const struct profiler_result *r, str
 void profile_measure_default(struct profile_measure *o)
 {
 	*o = (struct profile_measure){.backend = "cpu",
-				      .device = "cpu",
 				      .block_size = 16,
 				      .max_tokens = 2048,
 				      .max_seqs = 256,
@@ -136,19 +136,19 @@ static int load_model(struct bench *b, const struct profile_measure *o, struct e
 	if (rc == ERR_NONE)
 		rc = model_weight_format(&b->model, &asked, &b->format, e);
 	if (rc == ERR_NONE)
-		rc = run_exec_formats(&b->format, b->kv, &b->setup.weight_type, &b->setup.kv_type, e);
+		rc = run_exec_formats(o->backend, &b->format, b->kv, &b->setup.weight_type, &b->setup.kv_type, e);
 	return rc;
 }
 
 static int open_kernels(struct bench *b, const struct profile_measure *o, struct err *e)
 {
-	const struct cpu_options cpu = {.threads = o->threads, .isa = o->isa, .batch_invariant = o->batch_invariant};
-	char why[256] = "";
-	if (strcmp(o->backend, "cpu") != 0)
-		return err_set(e, ERR_INPUT, "there is no backend \"%s\" to measure: use cpu", o->backend);
-	if (cpu_kernels_open(&b->kernels, &cpu, why, sizeof why))
-		return err_set(e, ERR_INPUT, "the CPU's kernels cannot be used: %s", why);
-	return ERR_NONE;
+	const struct executor_setup s = {.backend = o->backend,
+					 .weight_type = b->setup.weight_type,
+					 .threads = o->threads,
+					 .isa = o->isa,
+					 .batch_invariant = o->batch_invariant,
+					 .eager = o->eager};
+	return executor_kernels(&b->kernels, &s, e);
 }
 
 static void set_limits(struct bench *b, const struct profile_measure *o)
@@ -215,7 +215,7 @@ static void identify(struct profile *p, const struct bench *b, const struct prof
 	snprintf(p->model, sizeof p->model, "%s", m->name);
 	snprintf(p->weight_dtype, sizeof p->weight_dtype, "%s", profile_weight_name(&b->format));
 	snprintf(p->kv_dtype, sizeof p->kv_dtype, "%s", profile_kv_name(b->kv, &b->format));
-	snprintf(p->device, sizeof p->device, "%s", o->device);
+	snprintf(p->device, sizeof p->device, "%s", o->device ? o->device : o->backend);
 	snprintf(p->machine, sizeof p->machine, "%.100s, %d CPUs", machine.cpu, machine.cpus);
 	snprintf(p->library, sizeof p->library, "%s", b->kernels->what);
 	snprintf(p->program, sizeof p->program, "%s", LOCKSTEP_VERSION);

@@ -13,15 +13,16 @@ struct err;
 
 /* Strings belong to the caller; NULL where not given. Start from profile_measure_default(). */
 struct profile_measure {
-	const char *backend; /* "cpu" */
+	const char *backend; /* "cpu", "cuda" */
 	const char *model; /* name or path; NULL: what the weights say */
 	const char *weights; /* NULL: "random:1" */
 	const char *weight_dtype, *kv_dtype; /* NULL: the model's own; "auto" */
-	const char *device; /* what runs call the device; "cpu" */
+	const char *device; /* what runs call the device; NULL: as the backend */
 	const char *name;
 	int32_t threads; /* 0 = all */
 	const char *isa;
 	bool batch_invariant;
+	bool eager; /* cuda: no graphs */
 	int32_t block_size; /* 16 */
 	int32_t max_tokens, max_context, max_seqs; /* 2048; 4096 or what the model allows; 256 */
 	int64_t kv_memory_bytes; /* of the whole model's KV cache: bounds the contexts of a step; 4 GiB */

@@ -362,7 +362,7 @@ static void execution(struct jout *j, const struct run_settings *s, const struct
 		jout_raw(j, "arguments", s->arguments);
 		jout_int(j, "arm", s->arm);
 	}
-	if (s->backend != BACKEND_CPU)
+	if (!run_backend_executes(s->backend))
 		return;
 	jout_text(j, "backend_what", r->backend_what);
 	jout_text(j, "weights", s->weights);
@@ -377,6 +377,7 @@ static void execution(struct jout *j, const struct run_settings *s, const struct
 	jout_int(j, "top_k", s->sampling.top_k);
 	jout_real(j, "top_p", s->sampling.top_p);
 	jout_int(j, "kv_cache_memory_bytes", s->kv_cache_memory_bytes);
+	jout_bool(j, "enforce_eager", s->enforce_eager);
 }
 
 static void objectives(struct jout *j, const struct goodput_slo *slo)

@@ -19,7 +19,12 @@
 
 const char *const run_record_names[] = {"requests", "steps", "none", NULL};
 
-const char *const run_backend_names[] = {"sim", "cpu", "replay", NULL};
+const char *const run_backend_names[] = {"sim", "cpu", "cuda", "replay", NULL};
+
+bool run_backend_executes(enum run_backend b)
+{
+	return b == BACKEND_CPU || b == BACKEND_CUDA;
+}
 
 static const char *const status_names[] = {"running", "complete", "interrupted", "stalled", "failed"};
 
@@ -182,9 +187,7 @@ static int count_blocks(struct parts *p, struct err *e)
 		return ERR_NONE;
 	}
 	if (p->kernels)
-		return c->kv_off
-			       ? ERR_NONE
-			       : run_exec_blocks(s, p->result->kv_bytes_per_token, c->model_max_len, &c->num_blocks, e);
+		return c->kv_off ? ERR_NONE : run_exec_count(&p->exec, s, &p->model, &p->weights, p->kv, p->io, c, e);
 	if (!p->has_model || !p->has_device) {
 		if (c->kv_off)
 			return ERR_NONE;
@@ -278,6 +281,7 @@ static int open_backend(struct parts *p, struct err *e)
 			return err_set(e, ERR_INPUT, "there is nothing to replay: no recorded run was given");
 		return tape_player_create(&p->backend, p->settings->tape, e);
 	case BACKEND_CPU:
+	case BACKEND_CUDA:
 		break;
 	}
 	return run_exec_open(&p->exec, p->settings, &p->model, &p->weights, p->kv, &p->config, p->workload, p->io, r,
@@ -516,7 +520,7 @@ int run_execute(const struct run_settings *s, const struct workload *w, const st
 	struct parts p = {.settings = s, .workload = w, .io = io ? io : &nothing, .result = r};
 	*r = (struct run_result){0};
 	gaps_init(&p.gaps);
-	p.kernels = s->backend == BACKEND_CPU;
+	p.kernels = run_backend_executes(s->backend);
 	/* What was measured is worth keeping: an executed run has its steps in the database unless nothing is wanted. */
 	p.keep_steps = p.io->store && (s->record == RECORD_STEPS || (p.kernels && s->record == RECORD_REQUESTS));
 	int rc = make_parts(&p, e);

@@ -24,9 +24,11 @@ extern const char *const run_record_names[]; /* "requests", "steps", "none", NUL
 enum run_backend {
 	BACKEND_SIM, /* virtual clock, predicted step times */
 	BACKEND_CPU, /* real kernels on this machine's CPU */
+	BACKEND_CUDA, /* on its NVIDIA GPU */
 	BACKEND_REPLAY, /* the recorded inputs of an earlier run */
 };
-extern const char *const run_backend_names[]; /* "sim", "cpu", "replay", NULL */
+extern const char *const run_backend_names[]; /* "sim", "cpu", "cuda", "replay", NULL */
+bool run_backend_executes(enum run_backend b); /* does it run kernels? */
 
 /* Everything that makes a run repeatable. Strings belong to the caller; NULL where not given. Start from
  * run_settings_default(). The workload itself is given apart, loaded and shaped. */
@@ -65,7 +67,8 @@ struct run_settings {
 	bool batch_invariant; /* executor */
 	bool ignore_eos; /* executor: outputs have the trace's length whatever is sampled; true */
 	struct sampling sampling; /* executor; greedy */
-	int64_t kv_cache_memory_bytes; /* executor: KV arena; 0 = 4 GiB or what is there */
+	int64_t kv_cache_memory_bytes; /* executor: KV arena; 0 = 4 GiB or what is there; cuda: gpu_memory_utilization says */
+	bool enforce_eager; /* cuda: no graphs */
 	const struct tape *tape; /* BACKEND_REPLAY: what to play */
 
 	/* What is reported. */
@@ -105,7 +108,7 @@ struct run_result {
 	struct engine_config engine; /* as resolved: max_model_len, num_blocks */
 	struct metrics metrics;
 	char *policy_params; /* all of them with their values */
-	const char *backend; /* "simulator", "cpu", "replay" */
+	const char *backend; /* "simulator", "cpu", "cuda", "replay" */
 	char backend_what[192]; /* executor: kernels, libraries, threads; "" otherwise */
 	char weights_what[160];
 	uint64_t decision_hash; /* of the decision log, where it was walked (executor, replay, io->event); else 0 */

@@ -10,30 +10,37 @@
 
 #define DEFAULT_KV_BYTES (INT64_C(4) << 30) /* vLLM's for its CPU backend */
 
-int run_exec_formats(const struct weight_format *weights, enum kv_dtype kv, enum num *weight_type, enum num *kv_type,
-		     struct err *e)
+int run_exec_formats(const char *backend, const struct weight_format *weights, enum kv_dtype kv, enum num *weight_type,
+		     enum num *kv_type, struct err *e)
 {
+	bool f8 = strcmp(backend, "cuda") == 0;
 	if (weights->dtype == DTYPE_FP32)
 		*weight_type = NUM_F32;
 	else if (weights->dtype == DTYPE_BF16)
 		*weight_type = NUM_BF16;
 	else if (weights->dtype == DTYPE_INT8)
 		*weight_type = NUM_I8;
+	else if (weights->dtype == DTYPE_FP8 && f8)
+		*weight_type = NUM_F8;
 	else
-		return err_set(e, ERR_INPUT,
-			       "real kernels hold weights in fp32, bf16 or int8, not in %s: choose with --weight-dtype",
-			       dtype_name(weights->dtype));
+		return err_set(
+			e, ERR_INPUT,
+			"real kernels hold weights in fp32, bf16%s or int8, not in %s%s: choose with --weight-dtype",
+			f8 ? ", fp8" : "", dtype_name(weights->dtype),
+			weights->dtype == DTYPE_FP8 ? " (but for --backend cuda)" : "");
 	if (kv == KV_FP32 || (kv == KV_AUTO && weights->dtype == DTYPE_FP32))
 		*kv_type = NUM_F32;
 	else if (kv == KV_INT8)
 		*kv_type = NUM_I8;
 	else if (kv == KV_AUTO || kv == KV_BF16)
 		*kv_type = NUM_BF16;
+	else if (kv == KV_FP8 && f8)
+		*kv_type = NUM_F8;
 	else
-		return err_set(
-			e, ERR_INPUT,
-			"real kernels hold the KV cache in fp32, bf16 or int8, not in %s: choose with --kv-cache-dtype",
-			kv_dtype_name(kv));
+		return err_set(e, ERR_INPUT,
+			       "real kernels hold the KV cache in fp32, bf16%s or int8, not in %s%s: choose with "
+			       "--kv-cache-dtype",
+			       f8 ? ", fp8" : "", kv_dtype_name(kv), kv == KV_FP8 ? " (but for --backend cuda)" : "");
 	return ERR_NONE;
 }
 
@@ -51,18 +58,25 @@ static int64_t available_bytes(void)
 	return kb * 1024;
 }
 
+/* More than all that may run at once could ever fill is of no use, unless old content is kept for its prefix. 0: no limit. */
+static int64_t most_useful(const struct run_settings *s, int32_t model_max_len)
+{
+	int64_t size = s->engine.block_size;
+	if (s->kv_cache_memory_bytes || s->engine.prefix_caching || model_max_len < 1)
+		return 0;
+	return (size - 1 + model_max_len) / size * s->engine.max_num_seqs;
+}
+
 int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t model_max_len,
 		    int32_t *num_blocks, struct err *e)
 {
-	int64_t bytes = s->kv_cache_memory_bytes, there = available_bytes();
+	/* What a GPU has free is asked when it is known. */
+	int64_t bytes = s->kv_cache_memory_bytes, there = s->backend == BACKEND_CPU ? available_bytes() : 0;
 	int64_t block = kv_bytes_per_token * s->engine.block_size;
 	if (!bytes)
 		bytes = there && there / 4 < DEFAULT_KV_BYTES ? there / 4 : DEFAULT_KV_BYTES;
-	int64_t n = bytes / block;
-	/* More than all that may run at once could ever fill is of no use, unless old content is kept for its prefix. */
-	int64_t most =
-		((int64_t)s->engine.block_size - 1 + model_max_len) / s->engine.block_size * s->engine.max_num_seqs;
-	if (!s->kv_cache_memory_bytes && !s->engine.prefix_caching && model_max_len > 0 && n > most)
+	int64_t n = bytes / block, most = most_useful(s, model_max_len);
+	if (most && n > most)
 		n = most;
 	if (n < 1)
 		return err_set(e, ERR_INPUT,
@@ -80,6 +94,8 @@ int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, in
 static int load_executor(struct run_exec *x, const struct executor_setup *setup, const struct model *m,
 			 struct executor *offered, struct err *e)
 {
+	if (x->x)
+		return ERR_NONE;
 	if (offered && executor_fits(offered, setup, m)) {
 		x->x = offered;
 		return ERR_NONE;
@@ -89,9 +105,14 @@ static int load_executor(struct run_exec *x, const struct executor_setup *setup,
 	return rc;
 }
 
+/* Graphs of longer contexts than this are recorded when one is there. */
+enum { READY_CTX = 16384 };
+
 static int make_setup(struct executor_setup *out, const struct run_settings *s, const struct engine_config *c,
-		      const struct weight_format *weights, enum kv_dtype kv, struct err *e)
+		      const struct model *m, const struct weight_format *weights, enum kv_dtype kv, struct err *e)
 {
+	int32_t longest = c->max_model_len ? c->max_model_len : m->max_len;
+	int64_t most = most_useful(s, c->model_max_len ? c->model_max_len : m->max_len);
 	*out = (struct executor_setup){.backend = run_backend_names[s->backend],
 				       .weights = s->weights,
 				       .tokenizer = s->tokenizer,
@@ -104,8 +125,18 @@ static int make_setup(struct executor_setup *out, const struct run_settings *s, 
 				       .check = c->check,
 				       .ready_rows = c->max_num_batched_tokens,
 				       .ready_seqs = c->max_num_seqs,
+				       .ready_ctx = longest > 0 && longest < READY_CTX ? longest : READY_CTX,
+				       .eager = s->enforce_eager,
+				       .memory_share = s->backend == BACKEND_CUDA ? s->gpu_memory_utilization : 0,
+				       .most_blocks = most < INT32_MAX ? (int32_t)most : INT32_MAX,
 				       .sampling = s->sampling};
-	return run_exec_formats(weights, kv, &out->weight_type, &out->kv_type, e);
+	return run_exec_formats(out->backend, weights, kv, &out->weight_type, &out->kv_type, e);
+}
+
+/* Are there as many blocks as the device has memory left for, which it knows when the model is loaded? */
+static bool by_memory(const struct run_settings *s)
+{
+	return s->backend == BACKEND_CUDA && !s->kv_cache_memory_bytes && !s->num_gpu_blocks_override;
 }
 
 /* The model of settings, its formats and how many blocks there are: what a run does first, without the run. */
@@ -122,7 +153,7 @@ static int load_model(const struct run_settings *s, struct model *m, struct weig
 		rc = model_weight_format(m, &asked, weights, e);
 	*c = s->engine;
 	c->num_blocks = s->num_gpu_blocks_override;
-	if (rc || c->kv_off || c->num_blocks)
+	if (rc || c->kv_off || c->num_blocks || by_memory(s))
 		return rc;
 	int32_t longest = c->model_max_len ? c->model_max_len : m->max_len;
 	return run_exec_blocks(s, model_kv_bytes_per_token(m, *kv, weights), longest, &c->num_blocks, e);
@@ -139,10 +170,26 @@ int run_exec_load(struct executor **out, const struct run_settings *s, struct er
 		return err_set(e, ERR_INPUT, "what is to be run? Give --model, or --weights that say what they are of");
 	int rc = load_model(s, &m, &weights, &kv, &c, e);
 	if (rc == ERR_NONE)
-		rc = make_setup(&setup, s, &c, &weights, kv, e);
+		rc = make_setup(&setup, s, &c, &m, &weights, kv, e);
 	if (rc == ERR_NONE)
 		rc = executor_open(out, &setup, &m, e);
 	model_free(&m);
+	return rc;
+}
+
+int run_exec_count(struct run_exec *x, const struct run_settings *s, const struct model *m,
+		   const struct weight_format *weights, enum kv_dtype kv, const struct run_io *io,
+		   struct engine_config *c, struct err *e)
+{
+	struct executor_setup setup;
+	if (!by_memory(s))
+		return run_exec_blocks(s, model_kv_bytes_per_token(m, kv, weights), c->model_max_len, &c->num_blocks,
+				       e);
+	int rc = make_setup(&setup, s, c, m, weights, kv, e);
+	if (rc == ERR_NONE)
+		rc = load_executor(x, &setup, m, io->executor, e);
+	if (rc == ERR_NONE)
+		c->num_blocks = runner_pages(x->x->runner);
 	return rc;
 }
 
@@ -152,7 +199,7 @@ int run_exec_open(struct run_exec *x, const struct run_settings *s, const struct
 		  struct err *e)
 {
 	struct executor_setup setup;
-	int rc = make_setup(&setup, s, c, weights, kv, e);
+	int rc = make_setup(&setup, s, c, m, weights, kv, e);
 	if (rc == ERR_NONE)
 		rc = load_executor(x, &setup, m, io->executor, e);
 	if (rc == ERR_NONE)

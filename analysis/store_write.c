@@ -167,7 +167,7 @@ static void bind_execution(struct binder *b, const struct run_settings *s, const
 	bind_int_or_null(b, s->profile ? s->profile->id : 0);
 	bind_hex_or_null(b, s->profile ? s->profile->hash : 0);
 	bind_text(b, r->backend_what[0] ? r->backend_what : NULL);
-	if (s->backend != BACKEND_CPU)
+	if (!run_backend_executes(s->backend))
 		return;
 	bind_text(b, s->weights);
 	bind_text(b, s->tokenizer);

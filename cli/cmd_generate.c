@@ -105,6 +105,15 @@ static const struct opt opts[] = {
 	 .help = "Sample from the likeliest that together have probability P. Default 1: all."},
 	{.name = "seed", .type = OPT_UINT64, AT(seed), .arg = "N", .help = "Of the sampling. Default 0."},
 	{.name = "How it runs", .type = OPT_TITLE},
+	{.name = "backend",
+	 .type = OPT_STRING,
+	 AT(backend),
+	 .arg = "cpu|cuda",
+	 .help = "What runs the kernels: the CPU (default), or an NVIDIA GPU (docs/cuda.md)."},
+	{.name = "enforce-eager",
+	 .type = OPT_FLAG,
+	 AT(eager),
+	 .help = "cuda: start each kernel by itself instead of replaying recorded graphs."},
 	{.name = "kv-cache",
 	 .type = OPT_ONOFF,
 	 AT(kv_cache),
@@ -246,8 +255,8 @@ static int count_new(struct generate_job *j, int32_t *n_new, struct err *e)
 	return ERR_NONE;
 }
 
-static int formats(const struct model *m, const char *weights, const char *kv, enum num *weight_type, enum num *kv_type,
-		   struct err *e)
+static int formats(const char *backend, const struct model *m, const char *weights, const char *kv,
+		   enum num *weight_type, enum num *kv_type, struct err *e)
 {
 	struct weight_format asked, w;
 	enum kv_dtype k;
@@ -256,7 +265,7 @@ static int formats(const struct model *m, const char *weights, const char *kv, e
 		rc = model_weight_format(m, &asked, &w, e);
 	if (!rc)
 		rc = kv_dtype_parse(kv, &k, e);
-	return rc ? rc : run_exec_formats(&w, k, weight_type, kv_type, e);
+	return rc ? rc : run_exec_formats(backend, &w, k, weight_type, kv_type, e);
 }
 
 /* What the config says; else the tokenizer. */
@@ -279,7 +288,8 @@ static int prepare(struct generate_job *j, struct err *e)
 	if (!rc)
 		rc = make_prompt(j, e);
 	*s = (struct generate_setup){.model = &j->model,
-				     .executor = {.backend = "cpu",
+				     .executor = {.backend = o->backend,
+						  .eager = o->eager,
 						  .weights = o->weights,
 						  .threads = o->threads,
 						  .isa = o->isa,
@@ -298,7 +308,7 @@ static int prepare(struct generate_job *j, struct err *e)
 	if (!rc)
 		rc = count_new(j, &s->n_new, e);
 	if (!rc)
-		rc = formats(&j->model, o->weight_dtype, o->kv_cache_dtype, &s->executor.weight_type,
+		rc = formats(o->backend, &j->model, o->weight_dtype, o->kv_cache_dtype, &s->executor.weight_type,
 			     &s->executor.kv_type, e);
 	return rc;
 }
@@ -309,7 +319,7 @@ static int compare(struct generate_job *j, struct err *e)
 {
 	const struct generate_opts *o = j->o;
 	enum num w, kv;
-	int rc = formats(&j->model, o->compare_weights ? o->compare_weights : o->weight_dtype,
+	int rc = formats(o->backend, &j->model, o->compare_weights ? o->compare_weights : o->weight_dtype,
 			 o->compare_kv ? o->compare_kv : o->kv_cache_dtype, &w, &kv, e);
 	if (!o->compare_kv)
 		kv = j->setup.executor.kv_type; /* not what "auto" means for the other weights */
@@ -347,8 +357,12 @@ static int act(struct generate_job *j, struct err *e)
 
 static int run(const struct command *c, int argc, char **argv)
 {
-	struct generate_opts o = {
-		.weight_dtype = "auto", .kv_cache_dtype = "auto", .kv_cache = true, .block_size = 16, .top_p = 1};
+	struct generate_opts o = {.backend = "cpu",
+				  .weight_dtype = "auto",
+				  .kv_cache_dtype = "auto",
+				  .kv_cache = true,
+				  .block_size = 16,
+				  .top_p = 1};
 	struct generate_job j = {.o = &o, .previous = -1};
 	struct err e = {0};
 	int n, status;

@@ -236,7 +236,7 @@ static int describe(const struct command *c, int argc, char **argv, struct run_o
 	/* The simulated side: nothing is left of what only real kernels have. */
 	if (rc == ERR_NONE && strcmp(o.run.texts.backend, "sim") == 0) {
 		struct run_texts *t = &o.run.texts;
-		t->weights = t->threads = t->isa = t->time = t->kv_cache_memory_bytes = NULL;
+		t->weights = t->threads = t->isa = t->time = t->kv_cache_memory_bytes = t->enforce_eager = NULL;
 		t->batch_invariant = t->ignore_eos = t->temperature = t->top_k = t->top_p = NULL;
 	}
 	*out = o.run;

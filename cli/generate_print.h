@@ -12,13 +12,13 @@
 struct err;
 
 struct generate_opts {
-	const char *weights, *model, *tokenizer, *prompt, *prompt_ids;
+	const char *backend, *weights, *model, *tokenizer, *prompt, *prompt_ids;
 	int32_t steps, max_tokens;
 	double temperature, top_p;
 	int32_t top_k;
 	uint64_t seed;
 	const char *weight_dtype, *kv_cache_dtype, *compare_weights, *compare_kv;
-	bool kv_cache, ignore_eos, batch_invariant;
+	bool kv_cache, ignore_eos, batch_invariant, eager;
 	int32_t block_size, threads;
 	const char *isa;
 	bool json, quiet;

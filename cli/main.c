@@ -10,6 +10,7 @@
 #include "core/err.h"
 #include "core/mem.h"
 #include "core/near.h"
+#include "kernels/cuda.h"
 
 /* In the order help shows them. A command of two words stands beside those with the same first one. */
 static const struct command *const commands[] = {
@@ -138,6 +139,16 @@ static int unknown_command(int argc, char **argv)
 	return 2;
 }
 
+static void print_version(void)
+{
+	char why[512] = "";
+	const char *cuda = cuda_kernels_built(why, sizeof why);
+	printf("lockstep " LOCKSTEP_VERSION " (SQLite %s)\n", sqlite3_libversion());
+	printf("backends: sim, cpu, replay%s%s%s\n", cuda ? ", cuda (" : "", cuda ? cuda : "", cuda ? ")" : "");
+	if (!cuda)
+		printf("no cuda: %s\n", why);
+}
+
 static int dispatch(int argc, char **argv)
 {
 	if (argc < 2) {
@@ -149,7 +160,7 @@ static int dispatch(int argc, char **argv)
 		return 0;
 	}
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-		printf("lockstep " LOCKSTEP_VERSION " (SQLite %s)\n", sqlite3_libversion());
+		print_version();
 		return 0;
 	}
 	int words;

@@ -124,27 +124,36 @@ static int set_policy(struct arm *arm, const char *text, struct err *e)
 	return rc;
 }
 
+/* Which backends know a flag, as bits. */
+enum { ON_CPU = 1 << BACKEND_CPU, ON_CUDA = 1 << BACKEND_CUDA, ON_KERNELS = ON_CPU | ON_CUDA };
+
 /* The same of what only real kernels have. */
 static int check_kernels_used(const struct arms *a, const struct run_opts *o, struct err *e)
 {
+	const struct run_texts *t = &o->texts;
 	const struct {
 		const char *flag, *given;
-	} flags[] = {{"weights", o->texts.weights},
-		     {"threads", o->texts.threads},
-		     {"isa", o->texts.isa},
-		     {"time", o->texts.time},
-		     {"kv-cache-memory-bytes", o->texts.kv_cache_memory_bytes},
-		     {"batch-invariant", o->texts.batch_invariant},
-		     {"ignore-eos", o->texts.ignore_eos},
-		     {"temperature", o->texts.temperature},
-		     {"top-k", o->texts.top_k},
-		     {"top-p", o->texts.top_p}};
+		int on;
+	} flags[] = {{"weights", t->weights, ON_KERNELS},
+		     {"threads", t->threads, ON_CPU},
+		     {"isa", t->isa, ON_CPU},
+		     {"time", t->time, ON_KERNELS},
+		     {"kv-cache-memory-bytes", t->kv_cache_memory_bytes, ON_KERNELS},
+		     {"enforce-eager", t->enforce_eager, ON_CUDA},
+		     {"batch-invariant", t->batch_invariant, ON_CPU},
+		     {"ignore-eos", t->ignore_eos, ON_KERNELS},
+		     {"temperature", t->temperature, ON_KERNELS},
+		     {"top-k", t->top_k, ON_KERNELS},
+		     {"top-p", t->top_p, ON_KERNELS}};
+	int used = 0;
 	for (int32_t i = 0; i < a->n; i++)
-		if (a->at[i].s.backend == BACKEND_CPU)
-			return ERR_NONE;
+		used |= 1 << a->at[i].s.backend;
 	for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-		if (flags[i].given)
-			return err_set(e, ERR_INPUT, "--%s goes with --backend cpu", flags[i].flag);
+		if (flags[i].given && !(flags[i].on & used))
+			return err_set(e, ERR_INPUT, "--%s goes with --backend %s", flags[i].flag,
+				       flags[i].on == ON_CPU    ? "cpu"
+				       : flags[i].on == ON_CUDA ? "cuda"
+								: "cpu or cuda");
 	return ERR_NONE;
 }
 
@@ -188,7 +197,7 @@ static int check_hardware(const struct run_settings *s, struct err *e)
 			e, ERR_INPUT,
 			"--tensor-parallel-size %d: models split over several devices are not simulated yet, only 1 is",
 			s->tensor_parallel);
-	if (s->backend == BACKEND_CPU) {
+	if (run_backend_executes(s->backend)) {
 		if (s->model || s->weights)
 			return ERR_NONE;
 		return err_set(

@@ -66,29 +66,34 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 
 /* What runs it. */
 #define BACKEND_DIMENSIONS(X) \
-	X(s.backend, backend, "backend", OPT_CHOICE, OPT_LIST, "sim|cpu|replay", 0, 0, run_backend_names, \
-	  "sim (default): a virtual clock and a cost model. cpu: real kernels on this machine. replay: the recorded times " \
+	X(s.backend, backend, "backend", OPT_CHOICE, OPT_LIST, "sim|cpu|cuda|replay", 0, 0, \
+	  run_backend_names, \
+	  "sim (default): a virtual clock and a cost model. cpu: real kernels on this machine. cuda: on its NVIDIA GPU, " \
+	  "docs/cuda.md. replay: the recorded times " \
 	  "of an executed run, --run.") \
 	X(s.weights, weights, "weights", OPT_STRING, OPT_LIST, "WEIGHTS", 0, 0, NULL, \
-	  "cpu: random:SEED (default random:1), a folder or file of safetensors, or a .bin of llama2.c.") \
+	  "cpu, cuda: random:SEED (default random:1), a folder or file of safetensors, or a .bin of llama2.c.") \
 	X(s.threads, threads, "threads", OPT_INT32, OPT_LIST, "N", 0, 1024, NULL, "cpu: threads. Default 0: all there are.") \
 	X(s.isa, isa, "isa", OPT_STRING, OPT_LIST, "base|avx2|avx512", 0, 0, NULL, \
 	  "cpu: instruction set of our kernels. Default: the best this machine has.") \
 	X(s.exec_time, time, "time", OPT_CHOICE, OPT_LIST, "warp|wall", 0, 0, exec_time_names, \
-	  "cpu: warp (default) skips times when there is nothing to run, wall waits for arrivals.") \
+	  "cpu, cuda: warp (default) skips times when there is nothing to run, wall waits for arrivals.") \
 	X(s.kv_cache_memory_bytes, kv_cache_memory_bytes, "kv-cache-memory-bytes", OPT_INT64, OPT_LIST, "N", 1, 1e15, NULL, \
-	  "cpu: memory of the KV cache. Default: 4 GiB, or a quarter of what is free where that is less.") \
+	  "cpu, cuda: memory of the KV cache. Default: 4 GiB, or a quarter of what is free where that is less; cuda: what " \
+	  "--gpu-memory-utilization leaves.") \
+	X(s.enforce_eager, enforce_eager, "enforce-eager", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
+	  "cuda: start each kernel of a decode step by itself, instead of replaying recorded graphs. Default off.") \
 	X(s.batch_invariant, batch_invariant, "batch-invariant", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
 	  "cpu: what a request's tokens are does not depend on the requests beside it, to the last bit. Default off.") \
 	X(s.ignore_eos, ignore_eos, "ignore-eos", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
-	  "cpu: outputs are as long as the trace says, whatever is sampled. off: an end-of-sequence token ends them sooner. " \
+	  "cpu, cuda: outputs are as long as the trace says, whatever is sampled. off: an end-of-sequence token ends them sooner. " \
 	  "Default on.") \
 	X(s.sampling.temperature, temperature, "temperature", OPT_DOUBLE, OPT_LIST, "T", 0, 100, NULL, \
-	  "cpu: 0 (default) samples greedily.") \
+	  "cpu, cuda: 0 (default) samples greedily.") \
 	X(s.sampling.top_k, top_k, "top-k", OPT_INT32, OPT_LIST, "N", 0, INT32_MAX, NULL, \
-	  "cpu: sample among the N most likely tokens. Default 0: all.") \
+	  "cpu, cuda: sample among the N most likely tokens. Default 0: all.") \
 	X(s.sampling.top_p, top_p, "top-p", OPT_DOUBLE, OPT_LIST, "P", 0, 1, NULL, \
-	  "cpu: sample among the most likely tokens that together reach P. Default 1: all.")
+	  "cpu, cuda: sample among the most likely tokens that together reach P. Default 1: all.")
 
 #define RUN_DIMENSIONS(X) SERVING_DIMENSIONS(X) BACKEND_DIMENSIONS(X)
 

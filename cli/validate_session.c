@@ -66,9 +66,10 @@ static int check_opts(const struct validate_session *s, struct err *e)
 		return err_set(e, ERR_INPUT,
 			       "a validation writes no result files: --report FILE.md or --json have it all");
 	if (strcmp(backend, "sim") == 0 || strcmp(backend, "replay") == 0)
-		return err_set(e, ERR_INPUT,
-			       "--backend %s executes nothing that a simulation could be compared with: use cpu",
-			       backend);
+		return err_set(
+			e, ERR_INPUT,
+			"--backend %s executes nothing that a simulation could be compared with: use cpu or cuda",
+			backend);
 	return ERR_NONE;
 }
 
@@ -140,11 +141,15 @@ static bool covers(const struct profile *p, const struct reach *r)
 /* As the run's kernels call themselves. */
 static int describe_kernels(const struct run_settings *a, char *what, size_t size, int32_t *threads, struct err *e)
 {
-	const struct cpu_options o = {.threads = a->threads, .isa = a->isa, .batch_invariant = a->batch_invariant};
+	const struct executor_setup o = {.backend = run_backend_names[a->backend],
+					 .threads = a->threads,
+					 .isa = a->isa,
+					 .batch_invariant = a->batch_invariant,
+					 .eager = a->enforce_eager};
 	struct kernel_set *k;
-	char why[256] = "";
-	if (cpu_kernels_open(&k, &o, why, sizeof why))
-		return err_set(e, ERR_INPUT, "the CPU's kernels cannot be used: %s", why);
+	int rc = executor_kernels(&k, &o, e);
+	if (rc)
+		return rc;
 	snprintf(what, size, "%s", k->what);
 	*threads = k->threads;
 	k->ops->close(k);
@@ -202,7 +207,9 @@ static int measure_profile(struct validate_session *s, const struct reach *reach
 	o.weights = a->weights;
 	o.weight_dtype = a->weight_dtype;
 	o.kv_dtype = a->kv_dtype;
-	o.device = a->device ? a->device : o.device;
+	o.backend = run_backend_names[a->backend];
+	o.eager = a->enforce_eager;
+	o.device = a->device;
 	o.threads = a->threads;
 	o.isa = a->isa;
 	o.batch_invariant = a->batch_invariant;
@@ -273,7 +280,7 @@ static struct run_settings simulated_side(const struct validate_session *s, cons
 	out.backend = BACKEND_SIM;
 	out.cost = s->cost;
 	out.profile = s->profile.n_points ? &s->profile : NULL;
-	out.device = a->device ? a->device : "cpu";
+	out.device = a->device ? a->device : run_backend_names[a->backend];
 	out.arguments = NULL;
 	return out;
 }
@@ -441,7 +448,7 @@ static void put_simulation(struct jout *j, const struct validate_session *s, con
 	if (s->profile.id)
 		snprintf(value, sizeof value, "profiled:%lld", (long long)s->profile.id);
 	put_option(j, "--cost-model", s->profile.id ? value : s->cost);
-	put_option(j, "--device", a->device ? a->device : "cpu");
+	put_option(j, "--device", a->device ? a->device : run_backend_names[a->backend]);
 	if (a->num_gpu_blocks_override) {
 		snprintf(value, sizeof value, "%d", (int)a->num_gpu_blocks_override);
 		put_option(j, "--num-gpu-blocks-override", value);

@@ -357,6 +357,10 @@ static int make_runner(struct profiler *p, struct err *e)
 					   .n_pages = p->n_pages,
 					   .block_size = s->block_size,
 					   .layers = p->out->layers,
+					   /* Or recording them would be measured. */
+					   .ready_rows = s->kernels->ops->graph_begin ? s->max_tokens : 0,
+					   .ready_seqs = s->kernels->ops->graph_begin ? s->max_seqs : 0,
+					   .ready_ctx = s->kernels->ops->graph_begin ? s->max_context : 0,
 					   .sampling = SAMPLING_GREEDY};
 	double began = seconds();
 	int rc = runner_create(&p->runner, &setup, e);
