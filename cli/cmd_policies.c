@@ -17,7 +17,7 @@ static const struct opt opts[] = {
 	{.name = "json",
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct policies_opts, json),
-	 .help = "Print one JSON object: {\"policies\": [{name, help, about, parameters: [...]}]}."},
+	 .help = "Print one JSON object: {\"policies\": [{name, aliases, help, about, parameters: [...]}]}."},
 };
 
 static const char *const type_names[] = {
@@ -41,7 +41,10 @@ static void print_range(const struct policy_param *p)
 
 static void print_policy(const struct policy_desc *d, bool about)
 {
-	printf("%s\n    %s\n", d->name, d->help);
+	fputs(d->name, stdout);
+	for (int32_t i = 0; d->aliases && d->aliases[i]; i++)
+		printf("%s%s", i ? ", " : ", also called ", d->aliases[i]);
+	printf("\n    %s\n", d->help);
 	if (about && d->about)
 		printf("\n    %s\n", d->about);
 	for (int32_t i = 0; i < d->n_params; i++) {
@@ -75,11 +78,13 @@ static json_t *param_json(const struct policy_param *p)
 
 static json_t *policy_json(const struct policy_desc *d)
 {
-	json_t *params = json_array();
+	json_t *params = json_array(), *aliases = json_array();
+	for (int32_t i = 0; d->aliases && d->aliases[i]; i++)
+		json_array_append_new(aliases, json_string(d->aliases[i]));
 	for (int32_t i = 0; i < d->n_params; i++)
 		json_array_append_new(params, param_json(&d->params[i]));
-	return json_pack("{s:s, s:s, s:s, s:o}", "name", d->name, "help", d->help, "about", d->about ? d->about : "",
-			 "parameters", params);
+	return json_pack("{s:s, s:o, s:s, s:s, s:o}", "name", d->name, "aliases", aliases, "help", d->help, "about",
+			 d->about ? d->about : "", "parameters", params);
 }
 
 static int print_json(const struct policy_desc *only, struct err *e)
@@ -129,7 +134,7 @@ const struct command cmd_policies = {
 	.about = "Lists every scheduling policy with its parameters, their defaults and ranges; with a NAME, that "
 		 "policy "
 		 "and what it follows.",
-	.examples = "lockstep policies chunked\n",
+	.examples = "lockstep policies vllm_v1\n",
 	.opts = opts,
 	.n_opts = sizeof opts / sizeof *opts,
 	.run = run,

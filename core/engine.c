@@ -108,8 +108,10 @@ static int fit_policy(struct engine *g, bool len_given, struct err *e)
 	struct engine_config *c = &g->cfg;
 	const char *name = g->policy->desc->name;
 	if (c->kv_off && !t->kv_off_ok)
-		return err_set(e, ERR_INPUT, "policy %s needs a KV cache: --kv-cache off goes with naive or continuous",
-			       name);
+		return err_set(
+			e, ERR_INPUT,
+			"policy %s needs a KV cache: --kv-cache off goes with static (naive) or orca (continuous)",
+			name);
 	if (t->contiguous && c->prefix_caching)
 		return err_set(
 			e, ERR_INPUT,
@@ -336,11 +338,15 @@ int engine_begin(struct engine *g, int64_t now_ns, enum engine_next *next, const
 {
 	struct step *st = engine_step(g);
 	g->n_ended = 0;
-	if (engine_ingest(g, now_ns, e))
-		return ERR_MEMORY;
-	plan_round(g, st);
-	if (g->fault.code)
-		return err_set(e, g->fault.code, "%s", g->fault.text);
+	int64_t rejected;
+	do { /* whom the policy rejects may have made room at the client, or have had children: they come in now */
+		if (engine_ingest(g, now_ns, e))
+			return ERR_MEMORY;
+		rejected = g->stats.rejected;
+		plan_round(g, st);
+		if (g->fault.code)
+			return err_set(e, g->fault.code, "%s", g->fault.text);
+	} while (g->stats.rejected > rejected && !view_planned_any(engine_plan(g)));
 	if (g->n_running > g->stats.max_running)
 		g->stats.max_running = g->n_running;
 	if (!view_planned_any(engine_plan(g)))

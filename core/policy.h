@@ -58,6 +58,7 @@ struct policy_desc {
 	uint32_t abi; /* POLICY_ABI */
 	uint32_t size; /* sizeof(struct policy_desc) */
 	const char *name;
+	const char *const *aliases; /* further names it is found by, NULL-terminated; NULL = none */
 	const char *help; /* one line */
 	const char *about; /* a paragraph: what it follows, where it differs */
 	const struct policy_param *params;
@@ -126,7 +127,10 @@ int32_t view_need(const struct plan *p, int32_t req); /* tokens - computed; 0: n
 int32_t view_priority(const struct plan *p, int32_t req);
 int32_t view_tenant(const struct plan *p, int32_t req);
 bool view_is_scheduled(const struct plan *p, int32_t req); /* in this step already */
+bool view_is_decoding(const struct plan *p, int32_t req); /* in the cohort */
 bool view_was_preempted(const struct plan *p, int32_t req);
+/* Tokens with which both prompts begin, in whole blocks, as far as the trace tells. */
+int32_t view_shared_prefix(const struct plan *p, int32_t a, int32_t b);
 /* Tokens of a waiting request that a prefix cache would give it now (0 without one, or when computed > 0). */
 int32_t view_prefix_hit(struct plan *p, int32_t req);
 

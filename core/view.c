@@ -201,6 +201,12 @@ int32_t view_need(const struct plan *p, int32_t req)
 	return need > 0 ? need : 0;
 }
 
+bool view_is_decoding(const struct plan *p, int32_t req)
+{
+	const struct slot *s = slot_at(plan_engine(p), req);
+	return s && s->part == PART_COHORT;
+}
+
 int32_t view_priority(const struct plan *p, int32_t req)
 {
 	return plan_engine(p)->w->specs[req].priority;
@@ -214,6 +220,19 @@ int32_t view_tenant(const struct plan *p, int32_t req)
 bool view_was_preempted(const struct plan *p, int32_t req)
 {
 	return plan_engine(p)->requests[req].preemptions > 0;
+}
+
+int32_t view_shared_prefix(const struct plan *p, int32_t a, int32_t b)
+{
+	const struct engine *g = plan_engine(p);
+	int32_t x = view_prompt(p, a), y = view_prompt(p, b), bs = g->cfg.block_size;
+	int32_t pages = (x < y ? x : y) / bs, same = 0;
+	struct content_walk i, k;
+	content_begin(&i, g->w, a, bs);
+	content_begin(&k, g->w, b, bs);
+	while (same < pages && content_next(&i) == content_next(&k))
+		same++;
+	return same * bs;
 }
 
 int32_t view_prefix_hit(struct plan *p, int32_t req)

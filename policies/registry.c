@@ -33,10 +33,20 @@ const struct policy_desc *policy_at(int32_t i)
 	return NULL;
 }
 
+static bool is_called(const struct policy_desc *d, const char *name)
+{
+	if (!strcmp(d->name, name))
+		return true;
+	for (int32_t i = 0; d->aliases && d->aliases[i]; i++)
+		if (!strcmp(d->aliases[i], name))
+			return true;
+	return false;
+}
+
 const struct policy_desc *policy_find(const char *name)
 {
 	for (int32_t i = 0; i < policy_count(); i++)
-		if (!strcmp(__start_lockstep_policies[i]->name, name))
+		if (is_called(__start_lockstep_policies[i], name))
 			return __start_lockstep_policies[i];
 	return NULL;
 }
@@ -62,8 +72,11 @@ int policy_lookup(const char *name, const struct policy_desc **out, struct err *
 	struct near_match m;
 	near_begin(&m, name);
 	for (int32_t i = 0; i < policy_count(); i++) {
-		add_name(all, sizeof all, policy_at(i)->name);
-		near_offer(&m, policy_at(i)->name);
+		const struct policy_desc *d = policy_at(i);
+		add_name(all, sizeof all, d->name);
+		near_offer(&m, d->name);
+		for (int32_t k = 0; d->aliases && d->aliases[k]; k++)
+			near_offer(&m, d->aliases[k]);
 	}
 	if (m.n)
 		return err_set(e, ERR_INPUT, "no policy is called \"%s\"%s", name, near_text(&m, near, sizeof near));

@@ -12,10 +12,10 @@ struct err;
 	static const struct policy_desc *const desc##_entry __attribute__((used, section("lockstep_policies"))) =      \
 		&(desc)
 
-/* How many there are, and the i-th by name order. */
+/* How many there are, and the i-th by name order (a policy once, by the name it is published under). */
 int32_t policy_count(void);
 const struct policy_desc *policy_at(int32_t i);
-/* NULL when unknown. */
+/* By its name or an alias; NULL when unknown. */
 const struct policy_desc *policy_find(const char *name);
 /* The same, with an error that lists near matches. */
 int policy_lookup(const char *name, const struct policy_desc **out, struct err *e);

@@ -17,6 +17,7 @@
 struct world {
 	const char *policy, *params;
 	bool caching, priority, async, parents, log, cluster;
+	int32_t budget; /* 0 = 12: prompts are computed in pieces */
 };
 
 static void ignore(void *ctx, const struct event *ev)
@@ -67,7 +68,7 @@ static int serve(const struct world *c, const struct workload *w, struct err *e)
 	cfg.block_size = 4;
 	cfg.num_blocks = 12;
 	cfg.max_num_seqs = 4;
-	cfg.max_num_batched_tokens = 12;
+	cfg.max_num_batched_tokens = c->budget ? c->budget : 12;
 	cfg.prefix_caching = c->caching;
 	cfg.async_scheduling = c->async;
 	cfg.queue_order = c->priority ? QUEUE_PRIORITY : QUEUE_FCFS;
@@ -138,7 +139,7 @@ static void every_allocation(const struct world *c)
 static void every_policy_with_its_defaults(void)
 {
 	for (int32_t i = 0; i < policy_count(); i++)
-		every_allocation(&(struct world){.policy = policy_at(i)->name, .params = ""});
+		every_allocation(&(struct world){.policy = policy_at(i)->name, .params = "", .budget = 48});
 }
 
 static void blocks_on_demand(void)

@@ -178,11 +178,18 @@ static void make_log(const struct policy_desc *d, const struct scenario *sc)
 	struct request *requests = mem_zalloc((size_t)w.n, sizeof *requests);
 	made.n = 0;
 	log_line("policy %s, workload %s\n", d->name, sc->name);
-	int rc = drive(d, sc, sc->prefix_caching, &w, requests, &e);
+	struct scenario all = *sc;
+	int rc = drive(d, &all, sc->prefix_caching, &w, requests, &e);
+	if (rc == ERR_INPUT && strstr(e.text, "max_num_batched_tokens")) {
+		log_line("with a budget for the longest prompt, since: %s\n", e.text);
+		err_clear(&e);
+		all.budget = sc->num_blocks * 16;
+		rc = drive(d, &all, sc->prefix_caching, &w, requests, &e);
+	}
 	if (rc == ERR_INPUT && sc->prefix_caching) {
 		log_line("without prefix caching, since: %s\n", e.text);
 		err_clear(&e);
-		rc = drive(d, sc, false, &w, requests, &e);
+		rc = drive(d, &all, false, &w, requests, &e);
 	}
 	if (rc != ERR_NONE)
 		log_line("ended with: %s\n", e.text);

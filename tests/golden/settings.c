@@ -16,21 +16,28 @@ struct scene {
 	bool prefix_caching, priority, async;
 	const char *params; /* NULL = defaults */
 	const char *only; /* for this policy alone; NULL = for every one */
+	int32_t budget; /* 0 = 16 */
 };
 
 static const struct scene scenes[] = {
 	{"priority", 22, .priority = true},
 	{"prefix", 30, .prefix_caching = true},
 	{"async", 22, .async = true},
-	{"reuse", 24, .prefix_caching = true, .params = "pad=off,reserve=off", .only = "naive"},
-	{"reuse", 24, .prefix_caching = true, .params = "paged=on", .only = "continuous"},
-	{"paged", 22, .params = "pad=off,hold_finished=off,reserve=off", .only = "naive"},
-	{"timeout", 200, .params = "batch_timeout=300ns", .only = "naive"},
-	{"paged", 22, .params = "paged=on", .only = "continuous"},
-	{"longest", 60, .params = "reserve=max_model_len", .only = "continuous"},
+	{"reuse", 24, .prefix_caching = true, .params = "pad=off,reserve=off", .only = "static"},
+	{"reuse", 24, .prefix_caching = true, .params = "paged=on", .only = "orca"},
+	{"paged", 22, .params = "pad=off,hold_finished=off,reserve=off", .only = "static"},
+	{"timeout", 200, .params = "batch_timeout=300ns", .only = "static"},
+	{"paged", 22, .params = "paged=on", .only = "orca"},
+	{"longest", 60, .params = "reserve=max_model_len", .only = "orca"},
 	{"capped", 22, .params = "long_prefill_token_threshold=6,reserve_full_prompt=off,watermark=0.1",
-	 .only = "chunked"},
-	{"whole", 60, .params = "enable_chunked_prefill=off", .only = "chunked"},
+	 .only = "vllm_v1"},
+	{"small", 22, .params = "chunk_size=7,watermark=0", .only = "sarathi"},
+	{"tight", 24, .params = "watermark=0", .only = "vllm_v0", .budget = 96},
+	{"delayed", 60, .params = "delay_factor=1.5", .only = "vllm_v0", .budget = 96},
+	{"utilized", 14, .params = "capacity_scheduler=max_utilization,chunk_unit=3", .only = "trtllm"},
+	{"equal", 60, .params = "context_chunking=equal_progress,chunk_unit=2", .only = "trtllm"},
+	{"whole", 60, .params = "enable_chunked_context=off", .only = "trtllm", .budget = 96},
+	{"whole", 60, .params = "enable_chunked_prefill=off", .only = "vllm_v1"},
 };
 
 /* Sixteen requests in two bursts with a gap, some sharing beginnings, some of 0 or 1 output, one too long for the tight
@@ -68,7 +75,7 @@ static char *log_of(const struct policy_desc *d, const struct scene *c)
 	sched_init(&s, d->name, c->params);
 	s.cfg.num_blocks = c->num_blocks;
 	s.cfg.max_num_seqs = 5;
-	s.cfg.max_num_batched_tokens = 16;
+	s.cfg.max_num_batched_tokens = c->budget ? c->budget : 16;
 	s.cfg.prefix_caching = c->prefix_caching;
 	s.cfg.queue_order = c->priority ? QUEUE_PRIORITY : QUEUE_FCFS;
 	s.cfg.async_scheduling = c->async;

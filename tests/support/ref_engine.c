@@ -1085,11 +1085,11 @@ void ref_setup_budget(struct ref_setup *s)
 
 bool ref_setup_policy(struct ref_setup *s, const struct policy_desc *d, const union policy_value *v)
 {
-	if (strcmp(d->name, "naive") == 0)
+	if (strcmp(d->name, "static") == 0)
 		s->policy = REF_NAIVE;
-	else if (strcmp(d->name, "continuous") == 0)
+	else if (strcmp(d->name, "orca") == 0)
 		s->policy = REF_CONTINUOUS;
-	else if (strcmp(d->name, "chunked") == 0)
+	else if (strcmp(d->name, "vllm_v1") == 0)
 		s->policy = REF_CHUNKED;
 	else
 		return false;

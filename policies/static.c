@@ -1,4 +1,4 @@
-/* naive: static batching. A batch is formed when nothing is running, padded to its longest prompt, and runs until its last
+/* static, also called naive: static batching. A batch is formed when nothing is running, padded to its longest prompt, and runs until its last
  * request has finished; only then does the next one start.
  * Follows: FasterTransformer-style serving, the baseline of Orca and of most lectures.
  * Differs: tokens count as delivered when they are produced, not when the batch ends.
@@ -8,7 +8,7 @@
 #include "core/policy.h"
 #include "policies/registry.h"
 
-struct naive {
+struct static_batching {
 	int64_t batch_timeout_ns;
 	bool pad, hold_finished, reserve, kv_off;
 };
@@ -31,11 +31,11 @@ static int create(void **self, const union policy_value *values, const struct po
 	if (setup->prefix_caching && values[PAD].i)
 		return err_set(
 			e, ERR_INPUT,
-			"policy naive: padding moves every token, so prefixes cannot be shared: use pad=off with "
+			"policy static: padding moves every token, so prefixes cannot be shared: use pad=off with "
 			"--enable-prefix-caching");
-	struct naive *n = mem_zalloc(1, sizeof *n);
+	struct static_batching *n = mem_zalloc(1, sizeof *n);
 	if (!n)
-		return err_no_memory(e, "policy naive");
+		return err_no_memory(e, "policy static");
 	n->batch_timeout_ns = values[BATCH_TIMEOUT].i;
 	n->pad = values[PAD].i;
 	n->hold_finished = values[HOLD_FINISHED].i;
@@ -56,7 +56,7 @@ static void destroy(void *self)
 
 static void on_finish(void *self, struct plan *p, int32_t req)
 {
-	if (((const struct naive *)self)->hold_finished)
+	if (((const struct static_batching *)self)->hold_finished)
 		plan_hold(p, req);
 }
 
@@ -71,7 +71,7 @@ static void run_batch(struct plan *p)
 			return;
 }
 
-static int64_t blocks_of(const struct naive *n, const struct plan *p, int32_t req, int32_t longest)
+static int64_t blocks_of(const struct static_batching *n, const struct plan *p, int32_t req, int32_t longest)
 {
 	int64_t bs = view_block_size(p), tokens = n->pad ? longest : view_tokens(p, req);
 	if (n->reserve)
@@ -80,7 +80,7 @@ static int64_t blocks_of(const struct naive *n, const struct plan *p, int32_t re
 }
 
 /* Blocks of the first `count` waiting requests, padded to `longest`. */
-static int64_t batch_blocks(const struct naive *n, const struct plan *p, int32_t count, int32_t longest)
+static int64_t batch_blocks(const struct static_batching *n, const struct plan *p, int32_t count, int32_t longest)
 {
 	int64_t blocks = 0;
 	for (int32_t r = view_waiting_first(p); count-- > 0; r = view_waiting_next(p, r))
@@ -89,7 +89,7 @@ static int64_t batch_blocks(const struct naive *n, const struct plan *p, int32_t
 }
 
 /* How many of the waiting requests fit into memory together, and their longest prompt. */
-static int32_t batch_size(const struct naive *n, const struct plan *p, int32_t *longest)
+static int32_t batch_size(const struct static_batching *n, const struct plan *p, int32_t *longest)
 {
 	int32_t count = 0;
 	int64_t blocks = 0;
@@ -107,7 +107,7 @@ static int32_t batch_size(const struct naive *n, const struct plan *p, int32_t *
 	return count;
 }
 
-static void start_batch(const struct naive *n, struct plan *p)
+static void start_batch(const struct static_batching *n, struct plan *p)
 {
 	int32_t longest, count = batch_size(n, p, &longest);
 	int32_t next;
@@ -125,7 +125,7 @@ static void start_batch(const struct naive *n, struct plan *p)
 
 static void plan(void *self, struct plan *p)
 {
-	const struct naive *n = self;
+	const struct static_batching *n = self;
 	if (view_running(p) > view_held(p))
 		run_batch(p);
 	/* When all that still decoded gave way to rows that are held, the batch is over as well. */
@@ -142,16 +142,19 @@ static void plan(void *self, struct plan *p)
 		start_batch(n, p);
 }
 
-static const struct policy_desc naive = {
+static const char *const aliases[] = {"naive", NULL};
+
+static const struct policy_desc static_batching = {
 	.abi = POLICY_ABI,
 	.size = sizeof(struct policy_desc),
-	.name = "naive",
+	.name = "static",
+	.aliases = aliases,
 	.help = "static batching: a batch runs until its last request has finished (FasterTransformer)",
 	.about = "When nothing is running, up to max_num_seqs waiting requests whose prompt and most outputs fit into "
 		 "memory "
 		 "form a batch. Prompts are padded to the longest; a finished request's row keeps computing until the "
 		 "batch "
-		 "ends: the bucket effect that continuous batching removes.",
+		 "ends: the bucket effect that continuous batching removes. Also called naive.",
 	.params = params,
 	.n_params = N_PARAMS,
 	.create = create,
@@ -160,4 +163,4 @@ static const struct policy_desc naive = {
 	.plan = plan,
 };
 
-POLICY_REGISTER(naive);
+POLICY_REGISTER(static_batching);

@@ -1,4 +1,4 @@
-/* continuous: iteration-level batching. A request joins the running batch when a place is free and its whole
+/* orca, also called continuous: iteration-level batching. A request joins the running batch when a place is free and its whole
  * reservation fits, leaves it when it ends; whole prompts run beside decodes.
  * Follows: Orca (Yu et al., OSDI'22), with the reservations that the vLLM paper gave it for comparison.
  * Differs: `paged` is ours: blocks on demand, the last admitted request recomputed when they run out.
@@ -8,7 +8,7 @@
 #include "core/policy.h"
 #include "policies/registry.h"
 
-struct continuous {
+struct orca {
 	bool paged;
 	bool reserve_model_len;
 };
@@ -29,9 +29,9 @@ static int create(void **self, const union policy_value *values, const struct po
 		  struct policy_traits *traits, struct err *e)
 {
 	(void)setup;
-	struct continuous *c = mem_zalloc(1, sizeof *c);
+	struct orca *c = mem_zalloc(1, sizeof *c);
 	if (!c)
-		return err_no_memory(e, "policy continuous");
+		return err_no_memory(e, "policy orca");
 	c->reserve_model_len = values[RESERVE].i == 1;
 	c->paged = values[PAGED].i;
 	traits->unbudgeted = true;
@@ -65,7 +65,7 @@ static bool run_all(struct plan *p)
 
 static void plan(void *self, struct plan *p)
 {
-	const struct continuous *c = self;
+	const struct orca *c = self;
 	if (!run_all(p))
 		return;
 	int32_t r;
@@ -79,16 +79,20 @@ static void plan(void *self, struct plan *p)
 	}
 }
 
-static const struct policy_desc continuous = {
+static const char *const aliases[] = {"continuous", NULL};
+
+static const struct policy_desc orca = {
 	.abi = POLICY_ABI,
 	.size = sizeof(struct policy_desc),
-	.name = "continuous",
+	.name = "orca",
+	.aliases = aliases,
 	.help = "iteration-level batching: requests join and leave a running batch (Orca)",
 	.about = "A waiting request joins when one of max_num_seqs places is free and memory for its whole reservation "
 		 "is; "
 		 "prompts run whole, beside the decodes of the same step; nothing is ever preempted. With paged=on, "
 		 "blocks "
-		 "are taken on demand and the last admitted request is recomputed when they run out. Follows Orca.",
+		 "are taken on demand and the last admitted request is recomputed when they run out. Follows Orca "
+		 "(OSDI'22). Also called continuous.",
 	.params = params,
 	.n_params = N_PARAMS,
 	.create = create,
@@ -96,4 +100,4 @@ static const struct policy_desc continuous = {
 	.plan = plan,
 };
 
-POLICY_REGISTER(continuous);
+POLICY_REGISTER(orca);

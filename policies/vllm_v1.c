@@ -1,4 +1,4 @@
-/* chunked: no phases, every request is so many tokens short; a step's budget goes to the running ones first, then to new
+/* vllm_v1, also called chunked: no phases, every request is so many tokens short; a step's budget goes to the running ones first, then to new
  * ones, long prompts in pieces.
  * Follows: vLLM v1's scheduler (Kwon et al., SOSP'23; chunked prefill: Agrawal et al., OSDI'24).
  * Differs: swap is never used (nor is it in v1); encoder inputs, speculation and LoRA do not exist here.
@@ -8,7 +8,7 @@
 #include "core/policy.h"
 #include "policies/registry.h"
 
-struct chunked {
+struct vllm_v1 {
 	int64_t threshold; /* most tokens of one prompt per step; 0 = no cap */
 	bool chunking;
 	bool whole_must_fit;
@@ -34,13 +34,13 @@ static int create(void **self, const union policy_value *values, const struct po
 {
 	if (values[THRESHOLD].i && !values[CHUNKING].i)
 		return err_set(e, ERR_INPUT,
-			       "policy chunked: long_prefill_token_threshold %lld cuts prompts, which "
+			       "policy vllm_v1: long_prefill_token_threshold %lld cuts prompts, which "
 			       "enable_chunked_prefill=off "
 			       "forbids",
 			       (long long)values[THRESHOLD].i);
-	struct chunked *c = mem_zalloc(1, sizeof *c);
+	struct vllm_v1 *c = mem_zalloc(1, sizeof *c);
 	if (!c)
-		return err_no_memory(e, "policy chunked");
+		return err_no_memory(e, "policy vllm_v1");
 	c->threshold = values[THRESHOLD].i;
 	c->chunking = values[CHUNKING].i;
 	c->whole_must_fit = values[RESERVE].i;
@@ -58,7 +58,7 @@ static void destroy(void *self)
 }
 
 /* The running request that gives way: the last admitted, or the least important (latest among equals). */
-static int32_t victim(const struct chunked *c, const struct plan *p)
+static int32_t victim(const struct vllm_v1 *c, const struct plan *p)
 {
 	int32_t worst = view_running_last(p);
 	if (!c->by_priority)
@@ -72,7 +72,7 @@ static int32_t victim(const struct chunked *c, const struct plan *p)
 	return worst;
 }
 
-static int32_t piece(const struct chunked *c, const struct plan *p, int32_t req)
+static int32_t piece(const struct vllm_v1 *c, const struct plan *p, int32_t req)
 {
 	int64_t n = view_need(p, req), room = (int64_t)view_max_model_len(p) - 1 - view_computed(p, req);
 	if (c->threshold > 0 && n > c->threshold)
@@ -83,7 +83,7 @@ static int32_t piece(const struct chunked *c, const struct plan *p, int32_t req)
 }
 
 /* Runs one request, preempting others until it fits; false when it had to give way itself. */
-static bool run(const struct chunked *c, struct plan *p, int32_t req, int32_t n, bool *preempted)
+static bool run(const struct vllm_v1 *c, struct plan *p, int32_t req, int32_t n, bool *preempted)
 {
 	while (plan_run(p, req, n) == PLAN_NO_SPACE) {
 		int32_t v = victim(c, p);
@@ -95,7 +95,7 @@ static bool run(const struct chunked *c, struct plan *p, int32_t req, int32_t n,
 }
 
 /* Running requests in admission order; false when the walk ended with one preempting itself. */
-static void walk_running(const struct chunked *c, struct plan *p, bool *preempted)
+static void walk_running(const struct vllm_v1 *c, struct plan *p, bool *preempted)
 {
 	int32_t next;
 	for (int32_t r = view_running_first(p); r >= 0 && view_budget_left(p) > 0; r = next) {
@@ -107,7 +107,7 @@ static void walk_running(const struct chunked *c, struct plan *p, bool *preempte
 }
 
 /* Where the whole cohort goes first anyway and fits, it is scheduled as one; only prompts are walked. */
-static void walk_prefilling(const struct chunked *c, struct plan *p, bool *preempted)
+static void walk_prefilling(const struct vllm_v1 *c, struct plan *p, bool *preempted)
 {
 	int32_t next;
 	for (int32_t r = view_prefilling_first(p); r >= 0 && view_budget_left(p) > 0; r = next) {
@@ -118,7 +118,7 @@ static void walk_prefilling(const struct chunked *c, struct plan *p, bool *preem
 	}
 }
 
-static void admit(const struct chunked *c, struct plan *p)
+static void admit(const struct vllm_v1 *c, struct plan *p)
 {
 	int32_t r;
 	while (view_budget_left(p) > 0 && view_places_left(p) > 0 && (r = view_waiting_first(p)) >= 0) {
@@ -138,7 +138,7 @@ static void admit(const struct chunked *c, struct plan *p)
 
 static void plan(void *self, struct plan *p)
 {
-	const struct chunked *c = self;
+	const struct vllm_v1 *c = self;
 	bool preempted = false;
 	if (view_decodes_lead(p) && plan_decodes(p) == PLAN_OK)
 		walk_prefilling(c, p, &preempted);
@@ -148,10 +148,13 @@ static void plan(void *self, struct plan *p)
 		admit(c, p);
 }
 
-static const struct policy_desc chunked = {
+static const char *const aliases[] = {"chunked", NULL};
+
+static const struct policy_desc vllm_v1 = {
 	.abi = POLICY_ABI,
 	.size = sizeof(struct policy_desc),
-	.name = "chunked",
+	.name = "vllm_v1",
+	.aliases = aliases,
 	.help = "chunked prefill: running requests first, then new ones, within one token budget (vLLM v1)",
 	.about = "Every step spends max_num_batched_tokens: first on the running requests in admission order (one "
 		 "token for "
@@ -159,7 +162,7 @@ static const struct policy_desc chunked = {
 		 "the "
 		 "last admitted request (or the least important, with --scheduling-policy priority) loses its blocks "
 		 "and "
-		 "is computed again later. Follows vLLM v1.",
+		 "is computed again later. Follows the scheduler of vLLM v1 (2025). Also called chunked.",
 	.params = params,
 	.n_params = N_PARAMS,
 	.create = create,
@@ -167,4 +170,4 @@ static const struct policy_desc chunked = {
 	.plan = plan,
 };
 
-POLICY_REGISTER(chunked);
+POLICY_REGISTER(vllm_v1);

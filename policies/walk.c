@@ -1,0 +1,43 @@
+#include "policies/walk.h"
+
+static enum plan_status decode_one(struct plan *p, int32_t req, int32_t spare)
+{
+	/* One that is alone needs to leave nobody anything. */
+	return view_free_blocks(p) < spare && view_running(p) > 1 ? PLAN_NO_SPACE : plan_run(p, req, 1);
+}
+
+/* False when it had to give way itself, or the run has failed. */
+static bool decode(struct plan *p, int32_t req, int32_t spare, int32_t *preempted)
+{
+	enum plan_status status;
+	while ((status = decode_one(p, req, spare)) == PLAN_NO_SPACE) {
+		int32_t victim = view_running_last(p);
+		if (plan_preempt(p, victim) != PLAN_OK)
+			return false;
+		++*preempted;
+		if (victim == req)
+			return false;
+	}
+	return status == PLAN_OK;
+}
+
+void walk_decodes(struct plan *p, int32_t spare, int32_t *preempted)
+{
+	int32_t next;
+	/* Where each of them could even take a block, all go at once. */
+	if ((int64_t)view_decoding(p) * spare <= view_free_blocks(p) && plan_decodes(p) == PLAN_OK)
+		return;
+	for (int32_t r = view_running_first(p); r >= 0; r = next) {
+		if (view_is_decoding(p, r) && view_need(p, r) > 0 && !decode(p, r, spare, preempted))
+			return;
+		next = view_running_next(p, r);
+	}
+}
+
+int32_t walk_keep_free(const struct plan *p, int32_t req, int32_t watermark)
+{
+	int64_t need = ((int64_t)view_tokens(p, req) + view_block_size(p) - 1) / view_block_size(p);
+	if (view_total_blocks(p) - need < watermark && !view_was_preempted(p, req))
+		return -1;
+	return view_running(p) ? watermark : 0;
+}

@@ -1,0 +1,19 @@
+/* walk.h: steps that several policies take alike. */
+#ifndef POLICIES_WALK_H
+#define POLICIES_WALK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/policy.h"
+
+/* One token for each decoding request, in admission order. When blocks run out the last admitted gives way until it fits;
+ * a request that is itself the last ends the walk. `spare`: blocks that must be free for a request to get its token,
+ * whether it needs one or not, while others run. *preempted counts those that gave way. */
+void walk_decodes(struct plan *p, int32_t spare, int32_t *preempted);
+
+/* Blocks that must stay free when a waiting request is let in, so that the running ones can go on: `watermark`, or none
+ * when nothing runs. -1: with the watermark it would not fit an empty memory, and it never ran: reject it. */
+int32_t walk_keep_free(const struct plan *p, int32_t req, int32_t watermark);
+
+#endif
