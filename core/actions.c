@@ -215,6 +215,7 @@ static enum plan_status admit_fits(struct engine *g, int32_t req, const struct a
 		return PLAN_OK;
 	g->hit.blocked_req = req;
 	g->hit.blocked_growth = g->pool.growth;
+	g->pool.watch = g->hit.missed;
 	g->hit.blocked_whole = o->whole_must_fit;
 	g->hit.blocked_tokens = *tokens;
 	g->hit.blocked_reserve = o->reserve;
@@ -278,8 +279,8 @@ static int admit_memory(struct engine *g, struct slot *s, int32_t hit_pages, int
 {
 	if (g->cfg.prefix_caching) {
 		content_begin(&s->content, g->w, s->req, g->cfg.block_size);
-		for (; s->known_pages < hit_pages; s->known_pages++)
-			content_next(&s->content);
+		content_skip(&s->content, hit_pages);
+		s->known_pages = hit_pages;
 		if (memory_share(g, s, g->hit_blocks, hit_pages))
 			return ERR_MEMORY;
 	}

@@ -156,6 +156,7 @@ struct engine {
 	struct {
 		int32_t req; /* -1 = none */
 		int32_t pages, unreferenced;
+		uint64_t missed; /* the page it stopped at; 0 = all were there */
 		uint64_t changes;
 		/* The last request turned away for want of memory, and the free blocks it would have taken; no fewer will do
 		 * until the pool's growth changes. */

@@ -16,15 +16,18 @@ static int64_t pow2_at_least(int64_t n)
 static int init_index(struct kv_pool *p, struct err *e)
 {
 	size_t n = (size_t)p->num_blocks;
-	p->index_mask = pow2_at_least(2 * (int64_t)p->num_blocks) - 1;
+	p->chain_mask = pow2_at_least(2 * (int64_t)p->num_blocks) - 1;
+	size_t chains = (size_t)p->chain_mask + 1;
 	p->ref = mem_zalloc(n, sizeof *p->ref);
-	p->ring_pos = mem_alloc(n * sizeof *p->ring_pos);
+	p->ring_at = mem_alloc(n * sizeof *p->ring_at);
 	p->content = mem_zalloc(n, sizeof *p->content);
-	p->index = mem_zalloc((size_t)p->index_mask + 1, sizeof *p->index);
-	if (!p->ref || !p->ring_pos || !p->content || !p->index)
+	p->chain = mem_alloc(chains * sizeof *p->chain);
+	p->chain_next = mem_alloc(n * sizeof *p->chain_next);
+	if (!p->ref || !p->ring_at || !p->content || !p->chain || !p->chain_next)
 		return err_no_memory(e, "prefix cache");
+	memset(p->chain, 0xff, chains * sizeof *p->chain); /* KV_NO_BLOCK */
 	for (int32_t i = 0; i < p->num_blocks; i++)
-		p->ring_pos[i] = i;
+		p->ring_at[i] = (uint32_t)i;
 	return ERR_NONE;
 }
 
@@ -34,7 +37,7 @@ int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, bool
 	p->num_blocks = p->n_free = num_blocks;
 	p->block_size = block_size;
 	/* Only prefix hits leave holes, so only then is room for them needed. */
-	p->ring_mask = pow2_at_least(caching ? 2 * (int64_t)num_blocks : num_blocks) - 1;
+	p->ring_mask = pow2_at_least((int64_t)num_blocks + (caching ? num_blocks / 3 + 1 : 0)) - 1;
 	p->ring = mem_alloc((size_t)(p->ring_mask + 1) * sizeof *p->ring);
 	if (!p->ring) {
 		kv_pool_free(p);
@@ -54,57 +57,70 @@ void kv_pool_free(struct kv_pool *p)
 {
 	mem_free(p->ref);
 	mem_free(p->ring);
-	mem_free(p->ring_pos);
+	mem_free(p->ring_at);
 	mem_free(p->content);
-	mem_free(p->index);
+	mem_free(p->chain);
+	mem_free(p->chain_next);
 	memset(p, 0, sizeof *p);
 }
 
-/* --- content index: linear probing; removal shifts back, which keeps equal keys in the order they came --------- */
+/* --- content index ----------------------------------------------------------------------------------------------
+ *
+ * Neighbouring pages have neighbouring identities (core/content.h): the heads of their chains share a cache line. */
 
-static int64_t home(const struct kv_pool *p, uint64_t key)
+static int32_t *chain_of(const struct kv_pool *p, uint64_t key)
 {
-	return (int64_t)(key & (uint64_t)p->index_mask); /* identities are the output of a mixer already */
+	return &p->chain[key & (uint64_t)p->chain_mask]; /* identities are the output of a mixer already */
 }
 
-static void index_insert(struct kv_pool *p, uint64_t key, int32_t block)
+static bool chain_has(const struct kv_pool *p, int32_t from, uint64_t key)
 {
-	int64_t at = home(p, key);
-	while (p->index[at].key)
-		at = (at + 1) & p->index_mask;
-	p->index[at] = (struct kv_slot){key, block};
+	while (from != KV_NO_BLOCK && p->content[from] != key)
+		from = p->chain_next[from];
+	return from != KV_NO_BLOCK;
 }
 
-static void index_remove(struct kv_pool *p, uint64_t key, int32_t block)
+/* Whether another block with the same content is left. */
+static inline bool chain_remove(struct kv_pool *p, uint64_t key, int32_t block)
 {
-	int64_t at = home(p, key);
-	while (p->index[at].block != block || p->index[at].key != key)
-		at = (at + 1) & p->index_mask;
-	for (int64_t next = (at + 1) & p->index_mask; p->index[next].key; next = (next + 1) & p->index_mask) {
-		int64_t want = home(p, p->index[next].key);
-		/* It may move back to `at` unless its home lies cyclically after `at`. */
-		if (((next - want) & p->index_mask) >= ((next - at) & p->index_mask)) {
-			p->index[at] = p->index[next];
-			at = next;
-		}
+	int32_t *at = chain_of(p, key), next = p->chain_next[block];
+	bool twin = false;
+	while (*at != block) {
+		twin |= p->content[*at] == key;
+		at = &p->chain_next[*at];
 	}
-	p->index[at] = (struct kv_slot){0, 0};
+	*at = next;
+	return twin || chain_has(p, next, key);
 }
 
 int32_t kv_lookup(const struct kv_pool *p, uint64_t key)
 {
-	for (int64_t at = home(p, key); p->index[at].key; at = (at + 1) & p->index_mask)
-		if (p->index[at].key == key)
-			return p->index[at].block;
-	return KV_NO_BLOCK;
+	int32_t found = KV_NO_BLOCK;
+	for (int32_t b = *chain_of(p, key); b != KV_NO_BLOCK; b = p->chain_next[b])
+		if (p->content[b] == key) /* the oldest one comes last */
+			found = b;
+	return found;
+}
+
+void kv_remember_all(struct kv_pool *p, const int32_t *ids, const uint64_t *keys, int32_t n)
+{
+	uint64_t *content = p->content, mask = (uint64_t)p->chain_mask;
+	int32_t *chain = p->chain, *next = p->chain_next;
+	uint64_t watched = 0;
+	for (int32_t i = 0; i < n; i++) {
+		int32_t *at = &chain[keys[i] & mask];
+		content[ids[i]] = keys[i];
+		next[ids[i]] = *at;
+		*at = ids[i];
+		watched += keys[i] == p->watch;
+	}
+	p->growth += watched;
+	p->changes += (uint64_t)n;
 }
 
 void kv_remember(struct kv_pool *p, int32_t block, uint64_t key)
 {
-	p->content[block] = key;
-	index_insert(p, key, block);
-	p->growth++;
-	p->changes++;
+	kv_remember_all(p, &block, &key, 1);
 }
 
 void kv_disown(struct kv_pool *p, int32_t block)
@@ -112,20 +128,10 @@ void kv_disown(struct kv_pool *p, int32_t block)
 	uint64_t key = p->content[block];
 	if (!key)
 		return;
-	index_remove(p, key, block);
+	/* A lookup finds its twin from now on, which may be in use and so cost nothing. */
+	p->growth += chain_remove(p, key, block);
 	p->content[block] = 0;
 	p->changes++;
-	/* A lookup finds its twin from now on, which may be in use and so cost nothing. */
-	p->growth += kv_lookup(p, key) != KV_NO_BLOCK;
-}
-
-static void forget(struct kv_pool *p, int32_t block)
-{
-	if (!p->content[block])
-		return;
-	kv_disown(p, block);
-	p->n_cached--;
-	p->evicted++;
 }
 
 /* --- free list -------------------------------------------------------------------------------------------------- */
@@ -139,21 +145,9 @@ static void ring_compact(struct kv_pool *p)
 		if (id == KV_NO_BLOCK)
 			continue;
 		p->ring[--to & p->ring_mask] = id;
-		p->ring_pos[id] = to;
+		p->ring_at[id] = (uint32_t)(to & p->ring_mask);
 	}
 	p->head = to;
-}
-
-static void ring_push(struct kv_pool *p, int32_t id)
-{
-	if (p->tail - p->head > p->ring_mask)
-		ring_compact(p);
-	p->ring[p->tail & p->ring_mask] = id;
-	p->ring_pos[id] = p->tail;
-	p->n_cached += p->content[id] != 0;
-	p->tail++;
-	p->n_free++;
-	p->changes++;
 }
 
 /* Without caching no block is ever shared and the ring has no holes: taking and giving back are copies. */
@@ -178,21 +172,63 @@ static void ring_give(struct kv_pool *p, const int32_t *ids, int32_t n)
 	p->n_free += n;
 }
 
-void kv_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
+/* Blocks that are given away forget what they held. */
+static void take_cached(struct kv_pool *p, int32_t n, int32_t *ids)
 {
-	p->n_free -= n;
-	if (!p->ref) {
-		ring_take(p, n, ids);
-		return;
-	}
-	for (int32_t i = 0; i < n;) {
-		int32_t id = p->ring[p->head++ & p->ring_mask];
+	int64_t at = p->head, mask = p->ring_mask;
+	int32_t forgotten = 0;
+	uint64_t twins = 0;
+	for (int32_t i = 0; i < n; at++) {
+		int32_t id = p->ring[at & mask];
+		if (at + 8 < p->tail && p->ring[(at + 8) & mask] != KV_NO_BLOCK)
+			__builtin_prefetch(chain_of(p, p->content[p->ring[(at + 8) & mask]]));
 		if (id == KV_NO_BLOCK)
 			continue;
-		forget(p, id);
+		uint64_t key = p->content[id];
+		if (key) {
+			twins += chain_remove(p, key, id);
+			p->content[id] = 0;
+			forgotten++;
+		}
 		p->ref[id] = 1;
 		ids[i++] = id;
 	}
+	p->head = at;
+	p->n_cached -= forgotten;
+	p->evicted += forgotten;
+	p->changes += (uint64_t)forgotten;
+	p->growth += twins;
+}
+
+void kv_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
+{
+	p->n_free -= n;
+	if (p->ref)
+		take_cached(p, n, ids);
+	else
+		ring_take(p, n, ids);
+}
+
+/* The last one first, as often as there is room in the ring. */
+static void give_cached(struct kv_pool *p, const int32_t *ids, int32_t n)
+{
+	int64_t tail = p->tail, mask = p->ring_mask;
+	int32_t freed = 0, cached = 0;
+	for (int32_t i = n; i-- > 0;) {
+		int32_t id = ids[i];
+		if (--p->ref[id])
+			continue;
+		uint32_t at = (uint32_t)(tail++ & mask);
+		p->ring[at] = id;
+		p->ring_at[id] = at;
+		cached += p->content[id] != 0;
+		freed++;
+	}
+	p->tail = tail;
+	p->n_free += freed;
+	p->n_cached += cached;
+	p->extra_refs -= n - freed;
+	p->changes += (uint64_t)freed;
 }
 
 void kv_release(struct kv_pool *p, const int32_t *ids, int32_t n)
@@ -201,12 +237,9 @@ void kv_release(struct kv_pool *p, const int32_t *ids, int32_t n)
 		ring_give(p, ids, n);
 		return;
 	}
-	for (int32_t i = n; i-- > 0;) {
-		if (--p->ref[ids[i]] == 0)
-			ring_push(p, ids[i]);
-		else
-			p->extra_refs--;
-	}
+	if (p->tail + n - p->head > p->ring_mask + 1)
+		ring_compact(p);
+	give_cached(p, ids, n);
 }
 
 void kv_share(struct kv_pool *p, int32_t block)
@@ -215,7 +248,7 @@ void kv_share(struct kv_pool *p, int32_t block)
 		p->extra_refs++;
 		return;
 	}
-	p->ring[p->ring_pos[block] & p->ring_mask] = KV_NO_BLOCK;
+	p->ring[p->ring_at[block]] = KV_NO_BLOCK;
 	p->n_free--;
 	p->n_cached -= p->content[block] != 0;
 	p->growth++;

@@ -106,15 +106,29 @@ static int remember_later(struct engine *g, struct step *st, struct slot *s, int
 	return ERR_NONE;
 }
 
+static void remember_now(struct engine *g, struct slot *s, int32_t full)
+{
+	const int32_t *ids = slot_table(g, s)->ids;
+	uint64_t keys[128];
+	while (s->known_pages < full) {
+		int32_t n = 0;
+		while (n < 128 && s->known_pages + n < full)
+			keys[n++] = content_next(&s->content);
+		kv_remember_all(&g->pool, ids + s->known_pages, keys, n);
+		s->known_pages += n;
+	}
+}
+
 int memory_remember(struct engine *g, struct slot *s, int32_t computed, struct step *st)
 {
 	int32_t full = computed / g->cfg.block_size;
+	if (g->cfg.hit_visible == HIT_VISIBLE_ALLOC) {
+		remember_now(g, s, full);
+		return ERR_NONE;
+	}
 	while (s->known_pages < full) {
 		uint64_t key = content_next(&s->content);
-		int32_t block = slot_table(g, s)->ids[s->known_pages++];
-		if (g->cfg.hit_visible == HIT_VISIBLE_ALLOC)
-			kv_remember(&g->pool, block, key);
-		else if (remember_later(g, st, s, block, key))
+		if (remember_later(g, st, s, slot_table(g, s)->ids[s->known_pages++], key))
 			return ERR_MEMORY;
 	}
 	return ERR_NONE;
@@ -135,10 +149,14 @@ static int look_up_pages(struct engine *g, int32_t req, int32_t limit)
 {
 	struct content_walk walk;
 	content_begin(&walk, g->w, req, g->cfg.block_size);
+	g->hit.missed = 0;
 	for (int32_t i = 0; i < limit; i++) {
-		int32_t block = kv_lookup(&g->pool, content_next(&walk));
-		if (block == KV_NO_BLOCK)
+		uint64_t key = content_next(&walk);
+		int32_t block = kv_lookup(&g->pool, key);
+		if (block == KV_NO_BLOCK) {
+			g->hit.missed = key;
 			break;
+		}
 		if (mem_grow((void **)&g->hit_blocks, &g->cap_hit_blocks, i + 1, sizeof *g->hit_blocks))
 			return err_no_memory(&g->fault, "prefix hits");
 		g->hit_blocks[g->hit.pages++] = block;
