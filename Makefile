@@ -104,27 +104,6 @@ $(B)/obj/kernels/cpu/isa/%-$(1).o: kernels/cpu/isa/%.c $(B)/flags
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
-# The GPU's kernels. nvcc is looked for below CUDA_HOME, then on PATH; without it, or with `make CUDA=`, all else is built.
-# sm_80 and sm_90 as machine code, PTX of the latter for what comes after it.
-CUDA := $(or $(wildcard $(CUDA_HOME)/bin/nvcc),$(shell command -v nvcc 2>/dev/null))
-CUDA_ARCHS := 80 90
-CUDA_SRC := $(sort $(wildcard kernels/cuda/*.cu))
-CUDA_OBJS := $(if $(CUDA),$(CUDA_SRC:%.cu=$(B)/obj/%.o))
-CUDA_FLAGS := -std=c++17 -O3 -lineinfo -I. -Xcompiler -fPIC,-Wall,-Wextra -diag-suppress 186 \
-	$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_90,code=compute_90
-$(B)/cuda-flags: FORCE
-	@mkdir -p $(@D)
-	@echo "$(CUDA) $(CUDA_FLAGS)" | cmp -s - $@ || echo "$(CUDA) $(CUDA_FLAGS)" > $@
-# What ptxas says of each kernel is kept beside the object: tools/ptxas_table.sh reads it.
-$(B)/obj/kernels/cuda/%.o: kernels/cuda/%.cu $(B)/cuda-flags
-	@mkdir -p $(@D)
-	$(if $(V),,@echo "  NVCC  $<")
-	$(Q)$(CUDA) $(CUDA_FLAGS) -Xptxas -v -MMD -MP -c -o $@ $< 2> $(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; false; }
-.PHONY: cuda-objects cuda-table
-cuda-objects: $(CUDA_OBJS) ## compile the CUDA kernels (where there is nvcc)
-cuda-table: cuda-objects ## write tests/cuda_host/ptxas.tsv anew: read the diff before you commit it
-	$(Q)tools/ptxas_table.sh $(CUDA_OBJS:.o=.ptxas) > tests/cuda_host/ptxas.tsv
-
 # Model and device specs, compiled in as text: models/specs.h
 SPECS := $(sort $(wildcard specs/*/*.json))
 $(B)/gen/specs.c: $(SPECS) Makefile
@@ -174,11 +153,15 @@ $(B)/cuda/flags: FORCE
 $(B)/cuda/%.o: %.cu $(B)/cuda/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  NVCC  $<")
-	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+	$(Q)$(NVCC) $(NVCC_FLAGS) -Xptxas -v -MMD -MP -MF $(@:.o=.d) -c -o $@ $< 2> $(@:.o=.ptxas) || { cat $(@:.o=.ptxas) >&2; false; }
 $(B)/cuda/%-c.o: %.c $(B)/cuda/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC    $< (cuda)")
 	$(Q)$(CC) $(CUDA_CFLAGS) -DCUDA_BUILT_FOR='"$(CUDA_BUILT)"' -MMD -MP -c -o $@ $<
+# What ptxas says of each kernel (registers, spills, shared memory) is kept; tests/cuda_host/ptxas.sh looks that it gets no worse.
+.PHONY: cuda-table
+cuda-table: $(CUDA) ## write tests/cuda_host/ptxas.tsv anew: read the diff before you commit it
+	$(Q)tools/ptxas_table.sh $(NVCC) $(wildcard $(B)/cuda/kernels/cuda/*.ptxas) > tests/cuda_host/ptxas.tsv
 $(B)/lockstep-cuda.so: $(CUDA_OBJS)
 	$(if $(V),,@echo "  LINK  $@")
 	$(Q)$(NVCC) -shared -cudart static -Xlinker -z,defs,-rpath,$(CUDA_DIR)/lib64 -o $@.$$$$ $^ && mv -f $@.$$$$ $@
@@ -217,7 +200,7 @@ $(foreach t,$(BENCH),$(eval $(call test_program,tests/bench/$(call name,$(t)),$(
 
 # The same .cu files compiled by the C++ compiler for the stand-in for a GPU (tests/cuda_host/shim.h), and held against the
 # reference. x86-64 only, not under TSan: fibers change stacks in their own way.
-HOST_CUDA_SRC := $(filter-out $(addprefix kernels/cuda/,set%.cu matmul%.cu graph%.cu),$(CUDA_SRC))
+HOST_CUDA_SRC := $(sort $(wildcard kernels/cuda/*.cu))
 CUDA_HOST := $(if $(filter x86_64-%,$(machine)),$(if $(findstring thread,$(SAN)),,$(if $(shell command -v $(CXX)),$(patsubst \
 	tests/cuda_host/%.c,$(B)/tests/cuda_host/%,$(sort $(wildcard tests/cuda_host/cuda_*.c))))))
 CUDA_HOST_OBJS := $(patsubst kernels/cuda/%.cu,$(B)/obj/tests/cuda_host/%.cu.o,$(HOST_CUDA_SRC)) \
@@ -236,7 +219,26 @@ $(CUDA_HOST): $(B)/tests/cuda_host/%: $(B)/obj/tests/cuda_host/%.o $(CUDA_HOST_O
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK  $@")
 	$(Q)$(CXX) $(ALL_LDFLAGS) $(PLAIN) -o $@ $< $(CUDA_HOST_OBJS) $(call link_libs,$(SUPPORT) $(libs_exec)) $(LDLIBS) -lcunit
-TESTS := $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ) $(CUDA_HOST)
+# The set itself (kernels/cuda/*.c) over those and a runtime and cuBLAS made for tests: whole models on a GPU that is not there.
+CUDA_SET := $(if $(CUDA_HOST),$(patsubst tests/cuda_set/%.c,$(B)/tests/cuda_set/%,$(sort $(wildcard tests/cuda_set/cuda_*.c))))
+CUDA_SET_OBJS := $(patsubst kernels/cuda/%.c,$(B)/obj/tests/cuda_set/%.o,$(sort $(wildcard kernels/cuda/*.c))) \
+	$(patsubst %,$(B)/obj/tests/cuda_set/%.o,fake_cuda fake_blas) $(filter %.cu.o %/shim.o,$(CUDA_HOST_OBJS))
+fake_includes := -isystem tests/cuda_set/fake
+$(B)/obj/tests/cuda_set/cuda_%.o: ALL_CFLAGS += $(fake_includes)
+$(B)/obj/tests/cuda_set/%.o: kernels/cuda/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CC    $< (host)")
+	$(Q)$(CC) $(ALL_CFLAGS) $(PLAIN) $(fake_includes) -MMD -MP -c -o $@ $<
+$(B)/obj/tests/cuda_set/%.o: tests/cuda_set/%.cpp $(B)/flags
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CXX   $<")
+	$(Q)$(CXX) $(CXX_FLAGS) $(fake_includes) -MMD -MP -c -o $@ $<
+$(CUDA_SET): $(B)/tests/cuda_set/%: $(B)/obj/tests/cuda_set/%.o $(CUDA_SET_OBJS) $(SUPPORT) $(libs_exec)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LINK  $@")
+	$(Q)$(CXX) $(ALL_LDFLAGS) $(PLAIN) -Wl,--wrap=dlopen,--wrap=dlsym -o $@ $< $(CUDA_SET_OBJS) \
+		$(call link_libs,$(SUPPORT) $(libs_exec)) $(LDLIBS) -lcunit
+TESTS := $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ) $(CUDA_HOST) $(CUDA_SET)
 
 .PHONY: tests unit prop golden failmem fuzz cuda-host e2e check check-layers lint bench
 tests: $(B)/lockstep $(SPM) $(CUDA) $(TESTS) ## build every test program

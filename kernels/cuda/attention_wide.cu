@@ -207,7 +207,6 @@ wide_kernel(const struct attend_args a, enum num act, bool decode)
 		UNROLL
 		for (int i = 0; i < LINES; i++)
 			add_values(&l[i], p + (warp + WARPS * i) * TOKENS, v, a.dim, stride);
-		__syncwarp();
 	}
 	UNROLL
 	for (int i = 0; i < LINES; i++)

@@ -23,7 +23,8 @@ static __device__ inline struct best better(struct best a, struct best b)
 	return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
 }
 
-/* The lowest index of the largest of x[n]; 0 when nothing is larger than -infinity. The same in every thread. */
+/* The lowest index of the largest of x[n]; 0 when nothing is larger than -infinity. The same in every thread; the room may
+ * be used again after the next barrier. */
 static __device__ inline struct best block_largest(const float *x, int32_t n, struct best *room)
 {
 	struct best b = {-INFINITY, INT32_MAX};
@@ -42,7 +43,6 @@ static __device__ inline struct best block_largest(const float *x, int32_t n, st
 	__syncthreads();
 	for (int i = 0; i < SAMPLE_WARPS; i++)
 		b = better(b, room[i]);
-	__syncthreads();
 	if (!(b.value > -INFINITY))
 		b.at = 0;
 	return b;
@@ -184,7 +184,6 @@ static __device__ inline struct place_in_order find_place(struct sample_memory *
 			count += block_sum(sum, m->room);
 			p.weight <<= BITS;
 		}
-		__syncthreads();
 	}
 	if (p.weight == 0)
 		return p;

@@ -43,7 +43,8 @@ static int fail(struct kernel_set *k, const char *line)
 
 static int done(struct kernel_set *k, int rc)
 {
-	const char *complaint = shim_complaint();
+	const char *complaint = shim_complaint;
+	shim_complaint = NULL;
 	return rc || complaint ? fail(k, complaint ? complaint : "a kernel was not started") : 0;
 }
 
@@ -123,10 +124,11 @@ static int rms_norm(struct kernel_set *k, void *y, const void *x, const float *w
 }
 
 static int rope_kv(struct kernel_set *k, void *qkv, const struct step_rows *r, const struct attention_shape *a,
-		   const struct rope *rope, const float *q_norm, const float *k_norm, float eps, const struct kv_shape *s,
-		   const struct kv_layer *kv)
+		   const struct rope *rope, const float *q_norm, const float *k_norm, float eps,
+		   const struct kv_shape *s, const struct kv_layer *kv)
 {
-	struct twin t = twin(k, qkv, (size_t)r->n_rows * (size_t)((a->n_heads + 2 * a->n_kv_heads) * a->head_dim), true);
+	struct twin t =
+		twin(k, qkv, (size_t)r->n_rows * (size_t)((a->n_heads + 2 * a->n_kv_heads) * a->head_dim), true);
 	int rc = cuda_rope_kv(NULL, k->act, at(&t), r, a, rope, q_norm, k_norm, eps, s, kv);
 	return ended(k, rc, untwin(&t, true));
 }
@@ -248,7 +250,8 @@ static const struct kernel_ops host_ops = {
 struct kernel_set *host_set_open(const struct host_options *o)
 {
 	struct host_set *s = checked(calloc(1, sizeof *s));
-	s->base = (struct kernel_set){.ops = &host_ops, .act = o->act, .threads = 1, .what = "cuda kernels on the host"};
+	s->base =
+		(struct kernel_set){.ops = &host_ops, .act = o->act, .threads = 1, .what = "cuda kernels on the host"};
 	s->how = *o;
 	return &s->base;
 }

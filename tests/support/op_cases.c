@@ -1,5 +1,8 @@
 #include "tests/support/op_cases.h"
 
+const int32_t op_row_counts[OP_ROW_COUNTS] = {0, 1, 2, 7, 33, 300};
+const int32_t op_dims[OP_DIMS] = {1, 3, 4, 8, 15, 16, 17, 31, 64, 100, 288, 2048};
+
 /* TinyLlama: 32 heads on 4 KV heads of 64. Llama 110M: 12 heads, no sharing. Llama 3 8B: 32 on 8 of 128. */
 const struct attention_case attention_cases[] = {
 	{"decode 1 x 128, 32/4 heads of 64", 32, 4, 64, 0, 1, 1, 127},

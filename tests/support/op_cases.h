@@ -1,8 +1,12 @@
-/* op_cases.h: the shapes of attention that are both checked against the reference and measured. */
+/* op_cases.h: the shapes that every set is checked with against the reference; those of attention are measured, too. */
 #ifndef TESTS_SUPPORT_OP_CASES_H
 #define TESTS_SUPPORT_OP_CASES_H
 
 #include "tests/support/kv_step.h"
+
+/* Of operations on rows: every number of rows with every width. */
+enum { OP_ROW_COUNTS = 6, OP_DIMS = 12 };
+extern const int32_t op_row_counts[OP_ROW_COUNTS], op_dims[OP_DIMS];
 
 enum { ATTENTION_CASE_SEQS = 32 };
 

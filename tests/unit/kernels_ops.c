@@ -10,6 +10,7 @@
 #include "kernels/ops.h"
 #include "tests/support/kernel_sets.h"
 #include "tests/support/kv_step.h"
+#include "tests/support/op_cases.h"
 #include "tests/support/suite.h"
 
 enum { SETS_MAX = 8, GUARD = 16 };
@@ -17,8 +18,6 @@ enum { SETS_MAX = 8, GUARD = 16 };
 
 static struct kernel_set *reference, *sets[SETS_MAX];
 static int n_sets;
-static const int32_t row_counts[] = {0, 1, 2, 7, 33, 300};
-static const int32_t dims[] = {1, 3, 4, 8, 15, 16, 17, 31, 64, 100, 288, 2048};
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
 static void open_sets(void)
@@ -88,17 +87,17 @@ struct result {
 static void compare(struct result (*fn)(struct kernel_set *set, int32_t rows, int32_t dim), const char *what,
 		    double tolerance)
 {
-	for (size_t r = 0; r < COUNT(row_counts); r++)
-		for (size_t d = 0; d < COUNT(dims); d++) {
-			struct result wanted = fn(reference, row_counts[r], dims[d]);
+	for (size_t r = 0; r < OP_ROW_COUNTS; r++)
+		for (size_t d = 0; d < OP_DIMS; d++) {
+			struct result wanted = fn(reference, op_row_counts[r], op_dims[d]);
 			for (int i = 0; i < n_sets; i++) {
-				struct result got = fn(sets[i], row_counts[r], dims[d]);
+				struct result got = fn(sets[i], op_row_counts[r], op_dims[d]);
 				double off = kv_error(got.y, wanted.y, got.n);
 				if (got.x)
 					off = fmax(off, kv_error(got.x, wanted.x, got.n));
 				if (!(off <= tolerance)) {
 					printf("  %s, %s: %d x %d: off by %g\n", kernel_set_name(i), what,
-					       row_counts[r], dims[d], off);
+					       op_row_counts[r], op_dims[d], off);
 					CU_FAIL("an operation is off");
 				}
 				free(got.y);
@@ -270,24 +269,24 @@ static void gathered_rows(void)
 /* The largest at every place, alone, and again further on. */
 static void lowest_index_of_the_largest(void)
 {
-	for (size_t d = 0; d < COUNT(dims); d++)
-		for (int32_t at = 0; at<dims[d]; at += dims[d]> 100 ? 37 : 1) {
+	for (size_t d = 0; d < OP_DIMS; d++)
+		for (int32_t at = 0; at<op_dims[d]; at += op_dims[d]> 100 ? 37 : 1) {
 			enum { ROWS = 2 };
-			float *x = normals((size_t)(ROWS * dims[d]), 6);
+			float *x = normals((size_t)(ROWS * op_dims[d]), 6);
 			int32_t tokens[ROWS];
 			x[at] = 9;
-			x[dims[d] + at] = 9;
-			for (int32_t again = at + 3; again < dims[d]; again += 5)
-				x[dims[d] + again] = 9;
+			x[op_dims[d] + at] = 9;
+			for (int32_t again = at + 3; again < op_dims[d]; again += 5)
+				x[op_dims[d] + again] = 9;
 			for (int s = -1; s < n_sets; s++) {
 				struct kernel_set *set = s < 0 ? reference : sets[s];
-				float *dx = guarded(set, x, (size_t)(ROWS * dims[d]));
+				float *dx = guarded(set, x, (size_t)(ROWS * op_dims[d]));
 				int32_t *device = set->ops->alloc(set, sizeof tokens);
-				set->ops->argmax(set, device, dx, ROWS, dims[d]);
+				set->ops->argmax(set, device, dx, ROWS, op_dims[d]);
 				set->ops->download(set, tokens, device, sizeof tokens);
 				CHECK_INT(tokens[0], at);
 				CHECK_INT(tokens[1], at);
-				free(taken(set, dx, (size_t)(ROWS * dims[d])));
+				free(taken(set, dx, (size_t)(ROWS * op_dims[d])));
 				set->ops->release(set, device);
 			}
 			free(x);
