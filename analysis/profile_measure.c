@@ -95,6 +95,8 @@ int profile_from_samples(struct profile *p, const struct profiler_result *r, str
 	if (rc == ERR_NONE)
 		rc = timings_reduce(p, &t, e);
 	timings_free(&t);
+	if (rc == ERR_NONE)
+		timings_bound_products(p);
 	return rc;
 }
 

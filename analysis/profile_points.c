@@ -1,5 +1,6 @@
 #include "analysis/profile_points.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/err.h"
@@ -93,4 +94,75 @@ int timings_reduce(struct profile *p, struct timings *t, struct err *e)
 	}
 	mem_free(ns);
 	return rc ? rc : profile_sort(p, e);
+}
+
+/* --- points that cannot be ---------------------------------------------------------------------------------------- */
+
+enum { TOLERATED = 20 }; /* beyond 1 / TOLERATED */
+
+/* Between the points at[0 .. n), by x; x lies among them. */
+static double between(const struct profile_point *at, int32_t n, int32_t x)
+{
+	int32_t k = 1;
+	while (k < n - 1 && at[k].x < x)
+		k++;
+	if (n < 2)
+		return at[0].ns;
+	const struct profile_point *a = &at[k - 1], *b = &at[k];
+	return a->ns + (b->ns - a->ns) * (x - a->x) / (b->x - a->x);
+}
+
+/* The quickest way of computing at[k]'s rows in two products of those before it. */
+static double in_two(const struct profile_point *at, int32_t k)
+{
+	double best = INFINITY;
+	for (int32_t i = 0; i < k; i++) {
+		int32_t rest = at[k].x - at[i].x;
+		if (rest < at[0].x || rest > at[k - 1].x)
+			continue;
+		double ns = at[i].ns + between(at, k, rest);
+		best = ns < best ? ns : best;
+	}
+	return best;
+}
+
+static void lower(struct profile_point *p, double ns)
+{
+	p->ns = ns;
+	if (p->low_ns > ns)
+		p->low_ns = ns;
+}
+
+static int32_t bound(struct profile_point *at, int32_t n)
+{
+	int32_t moved = 0;
+	for (int32_t k = 1; k < n; k++) {
+		double most = in_two(at, k);
+		if (at[k].ns <= most + most / TOLERATED)
+			continue;
+		lower(&at[k], most);
+		moved++;
+	}
+	for (int32_t k = n - 2; k >= 0; k--) {
+		if (at[k].ns <= at[k + 1].ns + at[k + 1].ns / TOLERATED)
+			continue;
+		lower(&at[k], at[k + 1].ns);
+		moved++;
+	}
+	return moved;
+}
+
+int32_t timings_bound_products(struct profile *p)
+{
+	static const enum profile_op ops[] = {PROFILE_MATMUL, PROFILE_HEAD};
+	int32_t moved = 0;
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+		int32_t first = 0, n = 0;
+		while (first < p->n_points && p->points[first].op != ops[i])
+			first++;
+		while (first + n < p->n_points && p->points[first + n].op == ops[i])
+			n++;
+		moved += bound(p->points + first, n);
+	}
+	return moved;
 }

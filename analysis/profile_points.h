@@ -23,6 +23,10 @@ int timings_add(struct timings *t, enum profile_op op, int64_t x, int64_t y, dou
 		struct err *e);
 /* Adds the points to p and sorts it. */
 int timings_reduce(struct profile *p, struct timings *t, struct err *e);
+/* Products of more rows read the weights once, so they take at most as long as two products of fewer that add up to
+ * them, and at least as long as any of fewer: points of matmul and head beyond that by more than a twentieth were
+ * disturbed, and are put there. p is sorted. Returns how many were. */
+int32_t timings_bound_products(struct profile *p);
 /* Quantile q of n ordered values, linear between them. */
 double timings_quantile(const double *ordered, int64_t n, double q);
 

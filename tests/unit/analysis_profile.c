@@ -9,6 +9,7 @@
 #include "analysis/profile_import.h"
 #include "analysis/profile_json.h"
 #include "analysis/profile_measure.h"
+#include "analysis/profile_points.h"
 #include "analysis/profile_roofline.h"
 #include "analysis/run.h"
 #include "analysis/store.h"
@@ -29,6 +30,44 @@ static double ns_at(const struct profile *p, enum profile_op op, int32_t x, int6
 {
 	const struct profile_point *t = find(p, op, x, y);
 	return t ? t->ns : NAN;
+}
+
+static void add_product(struct profile *p, int32_t x, double ns)
+{
+	struct err e = {0};
+	const struct profile_point pt = {
+		.op = PROFILE_MATMUL, .x = x, .ns = ns, .low_ns = ns - 1, .high_ns = ns + 1, .repeats = 1};
+	CHECK_INT(profile_add(p, &pt, &e), ERR_NONE);
+}
+
+/* One product of 64 rows takes no longer than two of 32, and one of 96 no less than one of 64. */
+static void disturbed_products_are_put_where_they_can_be(void)
+{
+	struct profile p = {0};
+	struct err e = {0};
+	add_product(&p, 1, 100);
+	add_product(&p, 2, 110);
+	add_product(&p, 32, 900);
+	add_product(&p, 64, 2700);
+	add_product(&p, 96, 2705);
+	add_product(&p, 128, 3500);
+	add_product(&p, 256, 6900);
+	CHECK_INT(profile_sort(&p, &e), ERR_NONE);
+	CHECK_INT(timings_bound_products(&p), 1);
+	CHECK_NEAR(ns_at(&p, PROFILE_MATMUL, 64, 0), 1800, 1e-9);
+	CHECK_NEAR(find(&p, PROFILE_MATMUL, 64, 0)->low_ns, 1800, 1e-9);
+	CHECK_NEAR(ns_at(&p, PROFILE_MATMUL, 96, 0), 2705, 1e-9); /* 1800 + 900, within a twentieth */
+	CHECK_NEAR(ns_at(&p, PROFILE_MATMUL, 2, 0), 110, 1e-9);
+	CHECK_NEAR(ns_at(&p, PROFILE_MATMUL, 256, 0), 6900, 1e-9);
+	profile_free(&p);
+
+	add_product(&p, 1, 100);
+	add_product(&p, 8, 400);
+	add_product(&p, 12, 300);
+	CHECK_INT(profile_sort(&p, &e), ERR_NONE);
+	CHECK_INT(timings_bound_products(&p), 1);
+	CHECK_NEAR(ns_at(&p, PROFILE_MATMUL, 8, 0), 300, 1e-9);
+	profile_free(&p);
 }
 
 /* --- samples into points ------------------------------------------------------------------------------------------ */
@@ -591,6 +630,7 @@ static void no_budget_is_no_profile(void)
 int main(void)
 {
 	static const struct test tests[] = {
+		{"disturbed_products_are_put_where_they_can_be", disturbed_products_are_put_where_they_can_be},
 		{"medians_scaled_to_all_layers_without_warm_ups", medians_scaled_to_all_layers_without_warm_ups},
 		{"an_export_comes_back_with_its_hash", an_export_comes_back_with_its_hash},
 		{"a_changed_export_is_refused", a_changed_export_is_refused},
