@@ -1,7 +1,10 @@
 /* bench_exec: a model's steps on the CPU's kernels, whole: prefill of 512, decodes of 1, 8 and 32 sequences over contexts of
  * 128 and 1,024, in tokens/s, and how near they come to what memory and arithmetic allow.
  *
- * usage: bench_exec MODEL f32|bf16|int8 [ROUNDS]      weights are random; KV f32 with f32 weights, else bf16 */
+ * usage: bench_exec                                  the rows of `make bench`: TinyLlama's shape, every type of weights
+ *        bench_exec MODEL f32|bf16|int8 [ROUNDS]      every figure of one; weights are random, KV f32 with f32 weights,
+ *                                                     else bf16 */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +90,7 @@ static void free_tables(struct batch_tables *t)
 	free(t->kv_indptr), free(t->kv_indices), free(t->slots), free(t->samples), free(t->held);
 }
 
-/* Median seconds of a step; prints its split. */
+/* Median seconds of a step; prints its split when it has a name. */
 static double measure(struct runner *r, const char *what, int32_t seqs, int32_t rows, int32_t ctx, int rounds)
 {
 	struct batch_tables t;
@@ -112,8 +115,9 @@ static double measure(struct runner *r, const char *what, int32_t seqs, int32_t 
 			parts[p] += (double)out.part_ns[p] / 1e6 / rounds;
 	}
 	double m = median(s, rounds);
-	printf("%s_tok_s %.2f\n%s_ms %.2f\n", what, t.n_rows / m, what, m * 1e3);
-	for (int p = 0; p < N_PARTS; p++)
+	if (what)
+		printf("%s_tok_s %.2f\n%s_ms %.2f\n", what, t.n_rows / m, what, m * 1e3);
+	for (int p = 0; p < N_PARTS && what; p++)
 		printf("%s_%s_ms %.2f\n", what, part_names[p], parts[p]);
 	fflush(stdout);
 	free_tables(&t);
@@ -121,55 +125,194 @@ static double measure(struct runner *r, const char *what, int32_t seqs, int32_t 
 	return m;
 }
 
-int main(int argc, char **argv)
+/* --- what the machine allows -------------------------------------------------------------------------------------- */
+
+enum { READ_BYTES = 256 << 20, READERS = 64 };
+static int32_t readers;
+static uint64_t *memory;
+
+static void *read_share(void *ctx)
 {
-	const char *model = argc > 1 ? argv[1] : "tinyllama-1.1b", *type = argc > 2 ? argv[2] : "bf16";
-	int rounds = argc > 3 ? atoi(argv[3]) : 5;
-	struct err e = {0};
+	typedef uint64_t v __attribute__((vector_size(32)));
+	size_t share = READ_BYTES / (size_t)readers / 256 * 256, k = (size_t)(intptr_t)ctx;
+	const char *at = (const char *)memory + k * share;
+	v sum[4], got[4];
+	memset(sum, 0, sizeof sum);
+	for (size_t i = 0; i + sizeof got <= share; i += sizeof got) {
+		memcpy(got, at + i, sizeof got);
+		for (int j = 0; j < 4; j++)
+			sum[j] ^= got[j];
+	}
+	for (int j = 1; j < 4; j++)
+		sum[0] ^= sum[j];
+	return (void *)(uintptr_t)(sum[0][0] & 1);
+}
+
+/* Bytes a second that all threads together read; the median of 9. */
+static double read_rate(void)
+{
+	double s[9];
+	pthread_t thread[READERS];
+	for (int i = 0; i < 9; i++) {
+		double began = seconds();
+		for (int32_t k = 0; k < readers; k++)
+			pthread_create(&thread[k], NULL, read_share, (void *)(intptr_t)k);
+		for (int32_t k = 0; k < readers; k++)
+			pthread_join(thread[k], NULL);
+		s[i] = seconds() - began;
+	}
+	return READ_BYTES / median(s, 9);
+}
+
+/* FLOP/s of a product of the MLP's shape with so many rows. */
+static double product_rate(struct kernel_set *k, const struct model *m, enum num type, int32_t rows)
+{
+	int32_t n_in = m->hidden, n_out = 2 * m->intermediate;
+	float *w = calloc((size_t)n_in * (size_t)n_out, sizeof *w), *x = calloc((size_t)rows * (size_t)n_in, sizeof *x);
+	float *y = calloc((size_t)rows * (size_t)n_out, sizeof *y);
+	for (size_t i = 0; i < (size_t)n_in * (size_t)n_out; i++)
+		w[i] = (float)(i % 17) - 8;
+	for (size_t i = 0; i < (size_t)rows * (size_t)n_in; i++)
+		x[i] = (float)(i % 13) - 6;
+	const struct matrix_part part = {w, NUM_F32, n_out, NULL};
+	struct matrix *packed;
+	double s[5];
+	if (k->ops->pack(k, &packed, &part, 1, n_in, type)) {
+		fprintf(stderr, "bench_exec: %s\n", k->ops->error(k));
+		exit(1);
+	}
+	for (int i = -1; i < 5; i++) {
+		double began = seconds();
+		k->ops->matmul(k, y, x, rows, packed);
+		k->ops->finish(k, NULL);
+		if (i >= 0)
+			s[i] = seconds() - began;
+	}
+	k->ops->unpack_free(k, packed);
+	free(w), free(x), free(y);
+	return 2.0 * rows * n_in * n_out / median(s, 5);
+}
+
+struct loaded {
 	struct model m;
 	struct weights *w;
 	struct kernel_set *k;
 	struct runner *r;
+	double load_s;
+};
+
+static void load(struct loaded *l, const char *model, enum num type)
+{
+	struct err e = {0};
 	char why[256];
-	enum num t = !strcmp(type, "f32") ? NUM_F32 : !strcmp(type, "int8") ? NUM_I8 : NUM_BF16;
-	enum num kv = t == NUM_F32 ? NUM_F32 : NUM_BF16;
-	if (rounds < 1 || rounds > 64 || model_load(&m, model, &e) || weights_open(&w, "random:1", &m, &e)) {
+	if (model_load(&l->m, model, &e) || weights_open(&l->w, "random:1", &l->m, &e)) {
 		fprintf(stderr, "bench_exec: %s\n", e.text);
-		return 1;
+		exit(1);
 	}
-	if (cpu_kernels_open(&k, &(struct cpu_options){0}, why, sizeof why)) {
+	if (cpu_kernels_open(&l->k, &(struct cpu_options){0}, why, sizeof why)) {
 		fprintf(stderr, "bench_exec: %s\n", why);
-		return 1;
+		exit(1);
 	}
-	shuffle_pages();
-	const struct runner_setup setup = {.model = &m,
-					   .weights = w,
-					   .kernels = k,
-					   .weight_type = t,
-					   .kv_type = kv,
+	const struct runner_setup setup = {.model = &l->m,
+					   .weights = l->w,
+					   .kernels = l->k,
+					   .weight_type = type,
+					   .kv_type = type == NUM_F32 ? NUM_F32 : NUM_BF16,
 					   .n_pages = n_pages,
 					   .block_size = BLOCK,
+					   .ready_rows = 512,
+					   .ready_seqs = MOST_SEQS,
 					   .sampling = SAMPLING_GREEDY};
 	double began = seconds();
-	if (runner_create(&r, &setup, &e)) {
+	if (runner_create(&l->r, &setup, &e)) {
 		fprintf(stderr, "bench_exec: %s\n", e.text);
-		return 1;
+		exit(1);
 	}
-	printf("load_s %.2f\nweight_bytes %lld\n", seconds() - began, (long long)runner_weight_bytes(r));
-	printf("kv_bytes_token %.0f\n", (double)runner_kv_bytes(r) / ((double)n_pages * BLOCK));
-	printf("gflop_token %.4f\n", 2e-9 * (double)(m.params.attention + m.params.mlp));
-	measure(r, "prefill_512", 1, 512, 512, rounds > 3 ? 3 : rounds);
+	l->load_s = seconds() - began;
+}
+
+static void unload(struct loaded *l)
+{
+	runner_free(l->r);
+	weights_close(l->w);
+	model_free(&l->m);
+	l->k->ops->close(l->k);
+}
+
+/* The rows of `make bench`: speeds, and shares of floors measured in the same minutes. */
+static void print_rows(enum num type)
+{
+	struct loaded l;
+	load(&l, "tinyllama-1.1b", type);
+	const char *name = num_names[type];
+	double gflop = 2 * (double)(l.m.params.attention + l.m.params.mlp);
+	double weights = (double)runner_weight_bytes(l.r);
+	double kv = (double)runner_kv_bytes(l.r) / ((double)n_pages * BLOCK);
+	readers = l.k->threads < READERS ? l.k->threads : READERS;
+
+	double many = product_rate(l.k, &l.m, type, 512);
+	double prefill = measure(l.r, NULL, 1, 512, 512, 1);
+	printf("1.1B %s, prefill of 512\t%.1f\ttok/s\n", name, 512 / prefill);
+	printf("  of the rate of products\t%.0f\t%%\t>=80\n", 100 * 512 * gflop / prefill / many);
+	double read = read_rate(), one = measure(l.r, NULL, 1, 1, 128, 9);
+	printf("1.1B %s, decode of 1 at 128\t%.1f\ttok/s\n", name, 1 / one);
+	printf("  weights read, of the rate of reading\t%.0f\t%%\t>=80\n", 100 * weights / one / read);
+	for (int32_t b = 1; b <= 32; b = b == 1 ? 8 : b * 4) {
+		for (int32_t c = 128; c <= 1024; c *= 8) {
+			if (b == 1 && c == 128)
+				continue;
+			double s = measure(l.r, NULL, b, 1, c, 3);
+			printf("1.1B %s, decode of %d at %d\t%.1f\ttok/s\n", name, b, c, b / s);
+			if (b < 32 || c < 1024)
+				continue;
+			double rate = product_rate(l.k, &l.m, type, b), compute = b * gflop / rate;
+			double floor = (compute > weights / read ? compute : weights / read) + b * c * kv / read;
+			printf("  of products and KV at their own rates\t%.0f\t%%\t>=70\n", 100 * floor / s);
+		}
+	}
+	fflush(stdout);
+	unload(&l);
+}
+
+static void print_all(const char *model, enum num type, int rounds)
+{
+	struct loaded l;
+	load(&l, model, type);
+	printf("load_s %.2f\nweight_bytes %lld\n", l.load_s, (long long)runner_weight_bytes(l.r));
+	printf("kv_bytes_token %.0f\n", (double)runner_kv_bytes(l.r) / ((double)n_pages * BLOCK));
+	printf("gflop_token %.4f\n", 2e-9 * (double)(l.m.params.attention + l.m.params.mlp));
+	measure(l.r, "prefill_512", 1, 512, 512, rounds > 3 ? 3 : rounds);
 	for (int32_t b = 1; b <= 32; b = b == 1 ? 8 : b * 4) {
 		for (int32_t c = 128; c <= 1024; c *= 8) {
 			char what[32];
 			snprintf(what, sizeof what, "decode_%d_%d", b, c);
-			measure(r, what, b, 1, c, rounds);
+			measure(l.r, what, b, 1, c, rounds);
 		}
 	}
-	runner_free(r);
-	weights_close(w);
-	model_free(&m);
-	k->ops->close(k);
+	unload(&l);
+}
+
+int main(int argc, char **argv)
+{
+	const char *type = argc > 2 ? argv[2] : "bf16";
+	int rounds = argc > 3 ? atoi(argv[3]) : 5;
+	shuffle_pages();
+	if (argc > 1) {
+		print_all(argv[1],
+			  !strcmp(type, "f32")    ? NUM_F32
+			  : !strcmp(type, "int8") ? NUM_I8
+						  : NUM_BF16,
+			  rounds < 1    ? 1
+			  : rounds > 64 ? 64
+					: rounds);
+	} else {
+		memory = malloc(READ_BYTES);
+		memset(memory, 1, READ_BYTES);
+		print_rows(NUM_BF16);
+		print_rows(NUM_I8);
+		print_rows(NUM_F32);
+		free(memory);
+	}
 	free(shuffled);
 	return 0;
 }
