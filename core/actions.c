@@ -491,9 +491,8 @@ static int remember_preempted(struct engine *g, const struct slot *s)
 	return ERR_NONE;
 }
 
-enum plan_status plan_preempt(struct plan *p, int32_t req)
+static enum plan_status preempt(struct engine *g, int32_t req, bool to_back)
 {
-	struct engine *g = plan_engine(p);
 	struct slot *s = slot_of(g, req);
 	if (!g->planning)
 		return bad(g, req, "acted outside of plan()");
@@ -510,11 +509,24 @@ enum plan_status plan_preempt(struct plan *p, int32_t req)
 	r->state = REQUEST_PREEMPTED;
 	r->preemptions++;
 	slot_drop(g, s);
-	queue_return(&g->waiting, req);
+	if (!to_back)
+		queue_return(&g->waiting, req);
+	else if (queue_arrive(&g->waiting, req, &g->fault))
+		return PLAN_BAD;
 	g->stats.preemptions++;
 	engine_step(g)->preempted++;
 	engine_step(g)->acts++;
 	return PLAN_OK;
+}
+
+enum plan_status plan_preempt(struct plan *p, int32_t req)
+{
+	return preempt(plan_engine(p), req, false);
+}
+
+enum plan_status plan_retract(struct plan *p, int32_t req)
+{
+	return preempt(plan_engine(p), req, true);
 }
 
 /* --- the rest --------------------------------------------------------------------------------------------------- */

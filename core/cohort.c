@@ -125,10 +125,12 @@ int cohort_turn_run(struct engine *g, int64_t start_ns, const int64_t *end_ns, i
 	struct cohort *c = &g->cohort;
 	const struct slot_list *wheel = c->wheel;
 	int32_t due = c->due, size = g->cfg.block_size, taken = 0;
-	int64_t last_ns = end_ns[steps - 1], block_ns = 0, elapsed_ns = 0;
+	int64_t tick = c->tick, last_ns = end_ns[steps - 1], block_ns = 0, elapsed_ns = 0;
 	bool paged = !g->contiguous;
 	for (int64_t i = 0; i < steps && paged; i++) {
 		if (wheel[due].head >= 0) {
+			if (g->reserves_ahead) /* who holds a block ahead is told by the tokens it has at this tick */
+				c->tick = tick + i;
 			int32_t n = serve_bucket(g, wheel[due].head);
 			if (n < 0)
 				return ERR_MEMORY;
@@ -141,7 +143,7 @@ int cohort_turn_run(struct engine *g, int64_t start_ns, const int64_t *end_ns, i
 	for (int64_t i = 0; i + 1 < steps; i++)
 		elapsed_ns += end_ns[i] - start_ns;
 	c->due = due;
-	c->tick += steps;
+	c->tick = tick + steps;
 	/* Sum over the steps of (number of the step, from 1) x duration, by parts. */
 	*out = (struct wheel_run){
 		.taken = taken, .block_ns = block_ns, .step_ns = steps * (last_ns - start_ns) - elapsed_ns};

@@ -163,6 +163,8 @@ enum plan_status plan_decodes(struct plan *p);
 /* Releases a running request's memory; it waits again with its outputs kept, at the front (fcfs) or by its key. If it
  * was scheduled in this step, its tokens are refunded. */
 enum plan_status plan_preempt(struct plan *p, int32_t req);
+/* The same, to the back of the queue (fcfs). */
+enum plan_status plan_retract(struct plan *p, int32_t req);
 /* Ends a waiting request for good. */
 enum plan_status plan_reject(struct plan *p, int32_t req);
 /* In on_finish only: the request's row keeps its memory and keeps computing until plan_release_held. */

@@ -222,17 +222,27 @@ bool view_was_preempted(const struct plan *p, int32_t req)
 	return plan_engine(p)->requests[req].preemptions > 0;
 }
 
+/* Tokens of content id i of a prompt, cut off at its end; `at` is where it begins. */
+static int64_t piece_tokens(const struct workload *w, const struct spec *s, int32_t i, int64_t at)
+{
+	int64_t n = w->seg_tokens ? w->seg_tokens[s->hash_at + i] : w->hash_block;
+	return at + n > s->prompt_tokens ? s->prompt_tokens - at : n;
+}
+
 int32_t view_shared_prefix(const struct plan *p, int32_t a, int32_t b)
 {
 	const struct engine *g = plan_engine(p);
-	int32_t x = view_prompt(p, a), y = view_prompt(p, b), bs = g->cfg.block_size;
-	int32_t pages = (x < y ? x : y) / bs, same = 0;
-	struct content_walk i, k;
-	content_begin(&i, g->w, a, bs);
-	content_begin(&k, g->w, b, bs);
-	while (same < pages && content_next(&i) == content_next(&k))
-		same++;
-	return same * bs;
+	const struct spec *x = &g->w->specs[a], *y = &g->w->specs[b];
+	int64_t same = 0;
+	for (int32_t i = 0; i < x->n_hashes && i < y->n_hashes; i++) {
+		if (g->w->hash_ids[x->hash_at + i] != g->w->hash_ids[y->hash_at + i])
+			break;
+		int64_t n = piece_tokens(g->w, x, i, same), m = piece_tokens(g->w, y, i, same);
+		same += n < m ? n : m;
+		if (n != m)
+			break;
+	}
+	return (int32_t)(same / g->cfg.block_size) * g->cfg.block_size;
 }
 
 int32_t view_prefix_hit(struct plan *p, int32_t req)

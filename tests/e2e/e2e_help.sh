@@ -57,11 +57,12 @@ expect "completes commands" has "$(complete_words lockstep re)" " replay "
 expect "completes second words" has "$(complete_words lockstep trace '')" " convert "
 expect "completes options" has "$(complete_words lockstep replay --max-num-s)" " --max-num-seqs "
 expect "completes options of two-word commands" has "$(complete_words lockstep trace info --on)" " --on-bad-row "
+expect "completes options of three-word commands" has "$(complete_words lockstep trace generate agentic --bra)" " --branches "
 expect "completes known values" same "$(complete_words lockstep replay --scheduling-policy p)" " priority "
 
 run policies
 expect "policies are listed" test "$status" -eq 0
-for p in static orca vllm_v1 vllm_v0 sarathi trtllm; do expect "$p is there" grep -q "^$p" <<<"$out"; done
+for p in static orca vllm_v1 vllm_v0 sarathi trtllm sglang; do expect "$p is there" grep -q "^$p" <<<"$out"; done
 for p in naive continuous chunked; do expect "$p is told of" grep -q ", also called $p" <<<"$out"; done
 run policies --json
 expect "policies as JSON" holds "$out" '.policies | length >= 3 and all(.name and .help and (.parameters | type == "array") and (.aliases | type == "array"))'

@@ -32,6 +32,8 @@ static const struct scene scenes[] = {
 	{"capped", 22, .params = "long_prefill_token_threshold=6,reserve_full_prompt=off,watermark=0.1",
 	 .only = "vllm_v1"},
 	{"small", 22, .params = "chunk_size=7,watermark=0", .only = "sarathi"},
+	{"tight", 14, .params = "schedule_conservativeness=0.01", .only = "sglang"},
+	{"mixed", 24, .prefix_caching = true, .params = "mixed_chunk=on,schedule_policy=dfs_weight", .only = "sglang"},
 	{"tight", 24, .params = "watermark=0", .only = "vllm_v0", .budget = 96},
 	{"delayed", 60, .params = "delay_factor=1.5", .only = "vllm_v0", .budget = 96},
 	{"utilized", 14, .params = "capacity_scheduler=max_utilization,chunk_unit=3", .only = "trtllm"},

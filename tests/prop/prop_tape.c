@@ -446,19 +446,23 @@ static bool load_slice(const char *path, struct workload *w)
 	return false;
 }
 
-/* With its own parameters, or with those that go with prefix caching. */
+/* With its own parameters, with those that go with prefix caching, or with a budget for the longest whole prompt. */
 static bool check_slice(const char *path, const struct policy_desc *d, const struct workload *w, int k,
 			struct counts *n)
 {
-	static const char *const params[] = {NULL, "paged=on", "pad=off,reserve=off"};
+	static const struct {
+		const char *params;
+		int32_t budget;
+	} tries[] = {{NULL, 2048}, {"paged=on", 2048}, {"pad=off,reserve=off", 2048}, {NULL, 64000}};
 	bool refused = true, ok = true;
-	for (size_t i = 0; ok && refused && i < sizeof params / sizeof *params; i++) {
+	for (size_t i = 0; ok && refused && i < sizeof tries / sizeof *tries; i++) {
 		union policy_value values[CASE_PARAMS];
 		struct setting s = {d, values, {0}, w};
-		if (policy_parse_params(d, params[i], values, NULL) != ERR_NONE)
+		if (policy_parse_params(d, tries[i].params, values, NULL) != ERR_NONE)
 			continue;
 		engine_config_default(&s.cfg);
 		s.cfg.num_blocks = 4000;
+		s.cfg.max_num_batched_tokens = tries[i].budget;
 		s.cfg.max_num_seqs = 12;
 		s.cfg.async_scheduling = k & 1;
 		s.cfg.prefix_caching = k & 2;
