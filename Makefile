@@ -222,7 +222,7 @@ $(CUDA_HOST): $(B)/tests/cuda_host/%: $(B)/obj/tests/cuda_host/%.o $(CUDA_HOST_O
 # The set itself (kernels/cuda/*.c) over those and a runtime and cuBLAS made for tests: whole models on a GPU that is not there.
 CUDA_SET := $(if $(CUDA_HOST),$(patsubst tests/cuda_set/%.c,$(B)/tests/cuda_set/%,$(sort $(wildcard tests/cuda_set/cuda_*.c))))
 CUDA_SET_OBJS := $(patsubst kernels/cuda/%.c,$(B)/obj/tests/cuda_set/%.o,$(sort $(wildcard kernels/cuda/*.c))) \
-	$(patsubst %,$(B)/obj/tests/cuda_set/%.o,fake_cuda fake_blas) $(filter %.cu.o %/shim.o,$(CUDA_HOST_OBJS))
+	$(patsubst %,$(B)/obj/tests/cuda_set/%.o,fake_cuda fake_blas) $(filter %.cu.o %/shim.o %/plant.o,$(CUDA_HOST_OBJS))
 fake_includes := -isystem tests/cuda_set/fake
 $(B)/obj/tests/cuda_set/cuda_%.o: ALL_CFLAGS += $(fake_includes)
 $(B)/obj/tests/cuda_set/%.o: kernels/cuda/%.c $(B)/flags
@@ -254,6 +254,13 @@ failmem: $(FAILMEM) ## fail every allocation once
 	$(Q)$(RUN_TESTS) $(FAILMEM)
 e2e: $(B)/lockstep $(SPM) $(CUDA) ## run the binary as a user does
 	$(Q)LOCKSTEP=$(B)/lockstep $(RUN_TESTS) $(sort $(wildcard tests/e2e/*.sh))
+
+# What needs a GPU: programs that load the plug-in, beside which they lie.
+GPU := $(if $(CUDA),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(sort $(wildcard tests/gpu/*.c))))
+$(foreach t,$(GPU),$(eval $(call test_program,tests/gpu/$(call name,$(t)),$(t),$(libs_exec),)))
+.PHONY: gpu-check
+gpu-check: $(B)/lockstep $(CUDA) $(GPU) ## everything that needs an NVIDIA GPU, in under 10 minutes; without one it is compiled and skipped
+	$(Q)tools/gpu_check.sh $(B)
 
 .PHONY: golden-update samples
 golden-update: $(GOLDEN) ## write tests/golden/*.log anew: read the diff before you commit it

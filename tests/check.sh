@@ -45,6 +45,7 @@ programs() {
 		[ -e "$t" ] || continue
 		t=$(basename "$t" .c)
 		[ "$kind" = fuzz ] && [ "$t" = main ] && continue
+		[[ $kind = cuda_* && ($t != cuda_* || $(uname -m) != x86_64) ]] && continue
 		if [ "$kind" = unit ]; then echo "$1/tests/$t"; else echo "$1/tests/$kind/$t"; fi
 	done
 }
@@ -66,6 +67,10 @@ stage "unit, golden and property tests"
 mapfile -t list < <(programs build unit; programs build golden; programs build prop)
 run "${list[@]}"
 
+stage "the CUDA kernels on a stand-in for a GPU"
+mapfile -t list < <(programs build cuda_host; programs build cuda_set)
+run "${list[@]}" tests/cuda_host/ptxas.sh
+
 stage "every allocation failed once"
 mapfile -t list < <(programs build failmem)
 run "${list[@]}"
@@ -76,7 +81,7 @@ LOCKSTEP=$PWD/build/lockstep run tests/e2e/*.sh
 stage "address and undefined-behaviour sanitizers, invariants after every step"
 san=build/variant-debug-address-undefined
 one "builds with ASan and UBSan" build DEBUG=1 SAN=address,undefined CFLAGS='-O1 -g' tests
-mapfile -t list < <(programs $san unit; programs $san golden; programs $san prop; programs $san failmem)
+mapfile -t list < <(programs $san unit; programs $san golden; programs $san prop; programs $san failmem; programs $san cuda_host; programs $san cuda_set)
 export LOCKSTEP_TEST_SHORT=1 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 run "${list[@]}"
 LOCKSTEP=$PWD/$san/lockstep run tests/e2e/e2e_{capacity,generate,help,run,trace}.sh

@@ -36,7 +36,7 @@ template <class S> __global__ void __launch_bounds__(ATTEND_THREADS, 2) chunk_ke
 	mma_memory<S> m = {memory};
 	struct warp_lines<S::DIM, M> x;
 	int line0 = threadIdx.x / WARP * 16 * M;
-	begin_lines(&x, &a, &w, line0);
+	begin_lines(&x);
 	walk<S, M, S::TOKENS / 16>(&x, m, &a, &w, line0, 0);
 	write_lines<S>(&x, &a, &w, line0);
 }

@@ -64,7 +64,7 @@ template <class S> __global__ void __launch_bounds__(ATTEND_THREADS) decode_kern
 	struct work w = decode_work(&a);
 	mma_memory<S> m = {memory};
 	struct warp_lines<S::DIM, 1> x;
-	begin_lines(&x, &a, &w, 0);
+	begin_lines(&x);
 	walk<S, 1, 1>(&x, m, &a, &w, 0, threadIdx.x / WARP * 16);
 	/* Over the tiles, once nobody is at them. */
 	float *outs = (float *)(void *)(memory + S::KV_AT), *sums = (float *)(void *)(memory + S::Q_AT);

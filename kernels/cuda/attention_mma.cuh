@@ -130,23 +130,16 @@ template <class S> static __device__ inline void widen_pages(const mma_memory<S>
 template <int D, int M> struct warp_lines {
 	float out[M][D / 8][4]; /* [n-tile of a head's values] */
 	float largest[M][2], sum[M][2];
-	int32_t last[M][2], first[M][2]; /* tokens that the lines see */
 };
 
-template <int D, int M>
-static __device__ inline void begin_lines(struct warp_lines<D, M> *x, const struct attend_args *a, const struct work *w,
-					  int line0)
+template <int D, int M> static __device__ inline void begin_lines(struct warp_lines<D, M> *x)
 {
 	UNROLL
 	for (int m = 0; m < M; m++)
 		UNROLL
 		for (int side = 0; side < 2; side++) {
-			int line = line0 + 16 * m + 8 * side + threadIdx.x % WARP / 4;
-			int32_t t = line_token(a, w, line);
 			x->largest[m][side] = -INFINITY;
 			x->sum[m][side] = 0;
-			x->last[m][side] = least(t, w->hi - 1);
-			x->first[m][side] = most(window_from(a, t), w->pad);
 			UNROLL
 			for (int n = 0; n < D / 8; n++)
 				x->out[m][n][2 * side] = x->out[m][n][2 * side + 1] = 0;
@@ -182,25 +175,50 @@ static __device__ inline void mma_scores(float s[M][2 * N][4], const mma_memory<
 	}
 }
 
-/* Scores become probabilities relative to the largest so far; what was summed up before is brought in line. `token` is the
- * context's token at token0; edge: some line does not see all of these tokens. */
+/* Products become scores. */
 template <class S, int M, int N>
-static __device__ inline void mma_softmax(float s[M][2 * N][4], struct warp_lines<S::DIM, M> *x, const mma_memory<S> &m,
-					  int stage, int token0, int32_t token, bool edge, float scale)
+static __device__ inline void mma_scale(float s[M][2 * N][4], const mma_memory<S> &m, int stage, int token0, float scale)
 {
-	int pair = threadIdx.x % 4 * 2;
 	UNROLL
 	for (int n = 0; n < 2 * N; n++)
 		UNROLL
 		for (int i = 0; i < 4; i++) {
-			int at = 8 * n + pair + i % 2;
-			float by = S::RAW ? scale * m.scale(0, stage)[token0 + at] : scale;
+			int at = token0 + 8 * n + threadIdx.x % 4 * 2 + i % 2;
+			float by = S::RAW ? scale * m.scale(0, stage)[at] : scale;
 			UNROLL
-			for (int j = 0; j < M; j++) {
-				bool seen = !edge || (token + at <= x->last[j][i / 2] && token + at >= x->first[j][i / 2]);
-				s[j][n][i] = seen ? s[j][n][i] * by : -INFINITY;
-			}
+			for (int j = 0; j < M; j++)
+				s[j][n][i] *= by;
 		}
+}
+
+/* What lines do not see: no score. `token` is the context's token at token0 of the tile. */
+template <int M, int N>
+static __device__ inline void mma_mask(float s[M][2 * N][4], const struct attend_args *a, const struct work *w, int line0,
+				       int32_t token)
+{
+	UNROLL
+	for (int j = 0; j < M; j++)
+		UNROLL
+		for (int side = 0; side < 2; side++) {
+			int32_t t = line_token(a, w, line0 + 16 * j + 8 * side + threadIdx.x % WARP / 4);
+			int32_t last = least(t, w->hi - 1) - token, first = most(window_from(a, t), w->pad) - token;
+			UNROLL
+			for (int n = 0; n < 2 * N; n++)
+				UNROLL
+				for (int i = 0; i < 2; i++) {
+					int at = 8 * n + threadIdx.x % 4 * 2 + i;
+					if (at > last || at < first)
+						s[j][n][2 * side + i] = -INFINITY;
+				}
+		}
+}
+
+/* Scores become probabilities relative to the largest so far; what was summed up before is brought in line. */
+template <class S, int M, int N>
+static __device__ inline void mma_softmax(float s[M][2 * N][4], struct warp_lines<S::DIM, M> *x, const mma_memory<S> &m,
+					  int stage, int token0)
+{
+	int pair = threadIdx.x % 4 * 2;
 	UNROLL
 	for (int j = 0; j < M; j++)
 		UNROLL
@@ -290,7 +308,10 @@ static __device__ inline void walk(struct warp_lines<S::DIM, M> *x, const mma_me
 		bool edge = token < full_from || token + 16 * N > full_to;
 		float s[M][2 * N][4];
 		mma_scores<S, M, N>(s, m, stage, line0, token0);
-		mma_softmax<S, M, N>(s, x, m, stage, token0, token, edge, a->scale);
+		mma_scale<S, M, N>(s, m, stage, token0, a->scale);
+		if (edge)
+			mma_mask<M, N>(s, a, w, line0, token);
+		mma_softmax<S, M, N>(s, x, m, stage, token0);
 		mma_values<S, M, N>(x, s, m, stage, token0);
 	}
 	UNROLL

@@ -56,7 +56,7 @@ static __device__ inline void load_tile(float *to, const void *cache, const floa
 	int32_t stride = row_floats(a->dim);
 	bool words = a->dim % PER == 0;
 	int32_t pieces = words ? a->dim / PER : stride;
-	UNROLL_BY(4)
+	UNROLL_BY(2)
 	for (int32_t e = threadIdx.x; e < TOKENS * pieces; e += ATTEND_THREADS) {
 		int32_t t = e / pieces, piece = e - t * pieces;
 		int64_t slot = slots[t], at = slot * a->n_kv_heads + kv_head;

@@ -21,38 +21,38 @@ static void every_cut(void)
 	static const double ps[] = {1, 0.999999, 0.9, 0.3, 1e-9}, temperatures[] = {0, 0.02, 0.7, 1, 30};
 	for (int v = 0; v < 5; v++)
 		for (int k = 0; k < 5; k++)
-			for (int p = 0; p < 5; p++)
-				same(3, vocabs[v], temperatures[(v + k + p) % 5], ks[k], ps[p], 3);
+			for (int p = (v + k) % 2; p < 5; p += 2)
+				same(2, vocabs[v], temperatures[(v + k + p) % 5], ks[k], ps[p], 3);
 }
 
 static void many_draws(void)
 {
-	same(120, 700, 1, 0, 1, 2);
-	same(120, 700, 1.5, 50, 1, 2);
-	same(120, 700, 1.5, 0, 0.8, 2);
-	same(120, 700, 1.5, 100, 0.7, 2);
+	same(60, 700, 1, 0, 1, 2);
+	same(60, 700, 1.5, 50, 1, 2);
+	same(60, 700, 1.5, 0, 0.8, 2);
+	same(60, 700, 1.5, 100, 0.7, 2);
 }
 
 /* Logits that are all the same, or of few values: the order among equals decides. */
 static void equals(void)
 {
-	same(60, 300, 1, 0, 1, 0);
-	same(60, 300, 1, 7, 1, 0);
-	same(60, 300, 1, 0, 0.5, 0);
-	same(60, 300, 1, 20, 0.5, 0);
+	same(30, 300, 1, 0, 1, 0);
+	same(30, 300, 1, 7, 1, 0);
+	same(30, 300, 1, 0, 0.5, 0);
+	same(30, 300, 1, 20, 0.5, 0);
 }
 
 /* So far apart that most weigh nothing at all. */
 static void hardly_any_candidates(void)
 {
-	same(40, 500, 1, 0, 1, 400);
-	same(40, 500, 1, 30, 1, 400);
-	same(40, 500, 0.01, 30, 0.9, 400);
+	same(20, 500, 1, 0, 1, 400);
+	same(20, 500, 1, 30, 1, 400);
+	same(20, 500, 0.01, 30, 0.9, 400);
 }
 
 static void a_large_vocabulary(void)
 {
-	same(2, 128256, 0.8, 50, 0.95, 2);
+	same(1, 128256, 0.8, 50, 0.95, 2);
 	same(2, 32000, 1, 0, 0.9, 1);
 }
 

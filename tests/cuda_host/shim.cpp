@@ -25,7 +25,6 @@ static void make_context(context *c, char *stack, void (*run)())
 	top[-2] = (void *)run;
 	*c = top - 8;
 }
-
 static struct fiber {
 	context at;
 	enum { READY, WAITS, DONE } state;
@@ -36,7 +35,6 @@ static struct {
 	int arrived;
 	unsigned turn;
 } warps[MOST_THREADS / 32];
-
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 unsigned char *shim_dynamic;
 uint64_t shim_random = 1;
@@ -93,7 +91,6 @@ void shim_sync_warp(int site)
 	if (site != shim_dropped)
 		shim_meet("", 1);
 }
-
 /* Passes over the threads, each beginning and stepping somewhere else, until all are done or all wait. */
 static bool run_block()
 {
@@ -121,7 +118,6 @@ static bool run_block()
 	}
 	return n_done == n_threads;
 }
-
 int (*shim_start)(dim3, dim3, size_t, const std::function<void()> &) = shim_launch;
 
 int shim_launch(dim3 grid, dim3 block, size_t smem, const std::function<void()> &thread)
@@ -138,8 +134,7 @@ int shim_launch(dim3 grid, dim3 block, size_t smem, const std::function<void()> 
 		uint64_t b = (first + i * by) % n;
 		if (shim_drop_last && b == n - 1)
 			continue;
-		blockIdx =
-			dim3((unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y), (unsigned)(b / grid.x / grid.y));
+		blockIdx = dim3(unsigned(b % grid.x), unsigned(b / grid.x % grid.y), unsigned(b / grid.x / grid.y));
 		std::vector<unsigned char> dynamic(smem ? smem : 1, 0xff);
 		shim_dynamic = dynamic.data();
 		bool done = run_block();
@@ -154,14 +149,12 @@ int shim_launch(dim3 grid, dim3 block, size_t smem, const std::function<void()> 
 	}
 	return 0;
 }
-
 void *shim_shared(const void *key, size_t bytes)
 {
 	if (statics[key].empty())
 		statics[key].assign(bytes, 0xff);
 	return statics[key].data();
 }
-
 /* Copies are done at once or when they are waited for, by chance. */
 void shim_copy(void *to, const void *from, size_t bytes, bool valid)
 {
@@ -180,7 +173,6 @@ void shim_copies_wait(int site)
 	if (site != shim_dropped)
 		fibers[running].copies.clear();
 }
-
 static float half_of(uint32_t pair, int which)
 {
 	float x = 0;

@@ -62,7 +62,6 @@ void shim_copies_wait(int site);
 #define __syncthreads() SHIM_AT("barrier", shim_barrier)
 #define __syncwarp() SHIM_AT("warp barrier", shim_sync_warp)
 #define copies_wait() SHIM_AT("wait for copies", shim_copies_wait)
-
 /* Every lane of the warp gives `bytes` (at most 32) and gets what all gave: 32 times 32 bytes. */
 const unsigned char *shim_meet(const void *mine, size_t bytes);
 template <class T> T shim_of_lane(T x, int lane)
@@ -84,7 +83,6 @@ template <class T> T atomicMin(T *at, T x)
 {
 	return std::exchange(*at, std::min(*at, x));
 }
-
 /* The operations of kernels/cuda/tile.cuh, on the same fragments. */
 void mma_bf16(float c[4], const uint32_t a[4], const uint32_t *b);
 void shim_load_tiles(uint32_t to[4], const void *row, bool turned);
