@@ -45,7 +45,8 @@ extern const char *const trace_bad_row_choices[]; /* error, skip */
 #define TRACE_OPT(T, m, f) offsetof(T, m.f)
 #define TRACE_READ_OPTS(T, m) \
 	{.name = "dataset-name", .type = OPT_STRING, .offset = TRACE_OPT(T, m, dataset_name), .arg = "NAME", \
-	 .help = "What the trace is, as in vLLM: sharegpt, azure, mooncake, burstgpt, bailian, vidur, custom or lockstep " \
+	 .help = "What the trace is, as in vLLM: sharegpt, azure, mooncake, burstgpt, bailian, vidur, tot, openhands, tracelab, " \
+		 "otel, custom or lockstep " \
 		 "(the file's format), random (made from --random-*), sample:azure or sample:sharegpt (bundled). Default: " \
 		 "seen from the file's content."}, \
 	{.name = "dataset-path", .type = OPT_STRING, .offset = TRACE_OPT(T, m, dataset_path), .arg = "FILE", \

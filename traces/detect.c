@@ -28,6 +28,20 @@ const struct trace_format_info trace_formats[TRACE_FORMATS] = {
 			  "AIPerf / vLLM custom JSONL: prompt, text or input_length, output_tokens or output_length, "
 			  "timestamp or delay, session_id; milliseconds",
 			  detect_aiperf, read_aiperf},
+	[TRACE_TOT] = {"tot",
+		       "Tree-of-Thoughts CSV: problem,node,parent_node,chars_new; characters, estimated as tokens; no "
+		       "arrivals",
+		       detect_tot, read_tot},
+	[TRACE_OPENHANDS] = {"openhands",
+			     "OpenHands rounds CSV: session,round,prompt_tokens,completion_tokens,tool_ms; "
+			     "milliseconds, no arrivals",
+			     detect_openhands, read_openhands},
+	[TRACE_TRACELAB] = {"tracelab",
+			    "TraceLab CSV: session_id,arrival_time,round_idx,prefix_len,input_len,output_len,"
+			    "tool_wait_after_ms; milliseconds",
+			    detect_tracelab, read_tracelab},
+	[TRACE_OTEL] = {"otel", "OpenTelemetry spans of model calls, JSON: [{spans: [...]}]; text, dates", detect_otel,
+			read_otel},
 };
 
 /* Levenshtein's distance, letter case apart, for names of up to 31 letters. */
@@ -166,7 +180,8 @@ static int unknown(const struct input *in, const struct trace_head *h, struct er
 	return err_set(e, ERR_INPUT,
 		       "%s: no trace format is recognized by its first row (%s: %s); --format names one: %s",
 		       input_name(in), h->kind == TRACE_HEAD_CSV ? "columns" : "keys", names,
-		       "sharegpt, azure, burstgpt, vidur, bailian, lockstep, mooncake, aiperf");
+		       "sharegpt, azure, burstgpt, vidur, bailian, lockstep, mooncake, aiperf, tot, openhands, "
+		       "tracelab, otel");
 }
 
 int trace_detect(struct input *in, enum trace_format *format, struct err *e)

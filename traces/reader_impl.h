@@ -66,6 +66,49 @@ int trace_content_kind(struct trace_reader *r, bool segments, const char *field,
 int trace_count_text(struct trace_reader *r, const char *s, size_t n, bool first, int64_t *tokens, struct err *e);
 /* The text counted last is what content `id` stands for; nothing without a tokenizer. */
 int trace_keep_text(struct trace_reader *r, uint64_t id, struct err *e);
+/* What a prompt is made of, as far as it is known: pieces of content that lie one behind the other in the workload.
+ * All zero is the empty one. */
+struct trace_run {
+	int64_t at; /* its first piece in workload.hash_ids */
+	int32_t n; /* pieces */
+	int64_t tokens; /* of all of them */
+};
+/* One more piece at its end; nothing for 0 tokens. Other runs keep what they have: only a run that lies at the end of the
+ * workload's content grows in place (as conversations read one after the other do), any other one is copied. */
+int trace_run_add(struct trace_reader *r, struct trace_run *run, uint64_t id, int64_t tokens, struct err *e);
+/* Only the first `tokens` of it. */
+int trace_run_cut(struct trace_reader *r, struct trace_run *run, int64_t tokens, struct err *e);
+
+/* One round of an agent's session: it waits for the round before it, whose prompt and answer its prompt repeats. */
+struct trace_round {
+	int32_t session; /* of trace_session */
+	int64_t number; /* in the session, ascending */
+	int64_t prompt, output; /* tokens */
+	int64_t kept; /* how much of what was said before (prompt and answer) the prompt begins with */
+	int64_t arrival_ns; /* of the first one */
+	int64_t wait_ns; /* from its answer to the next round: the tool's time */
+};
+/* What a session has said so far; NULL: nothing. */
+struct trace_talk {
+	struct trace_run run; /* the latest prompt */
+	int64_t first_prompt, output; /* tokens of the first prompt and the latest answer */
+	int64_t number, wait_ns;
+	uint64_t text, output_id; /* of the session; of the latest answer */
+	int64_t request; /* the latest, -1: none */
+};
+struct trace_talks {
+	struct trace_talk *at; /* [n], by session */
+	int64_t n, cap;
+};
+void trace_talks_free(struct trace_talks *t);
+/* The session a row belongs to, and what it has said; *talk lives until the next call. An empty name is a bad row. */
+int trace_talk(struct trace_reader *r, struct trace_talks *t, const char *field, const char *name, size_t n,
+	       int32_t *session, struct trace_talk **talk, struct err *e);
+/* Adds the round as a request, called SESSION/NUMBER. The row is checked but for what `field` (its prompt's length) and
+ * the round's number may still be wrong with. */
+int trace_add_round(struct trace_reader *r, struct trace_talk *t, const char *field, const struct trace_round *x,
+		    struct err *e);
+
 /* The number of a session, -1 for none (n == 0). */
 int trace_session(struct trace_reader *r, const char *s, size_t n, int32_t *session, struct err *e);
 
@@ -141,6 +184,10 @@ bool detect_bailian(const struct trace_head *h);
 bool detect_lockstep(const struct trace_head *h);
 bool detect_mooncake(const struct trace_head *h);
 bool detect_aiperf(const struct trace_head *h);
+bool detect_tot(const struct trace_head *h);
+bool detect_openhands(const struct trace_head *h);
+bool detect_tracelab(const struct trace_head *h);
+bool detect_otel(const struct trace_head *h);
 int read_sharegpt(struct trace_reader *r, struct err *e);
 int read_azure(struct trace_reader *r, struct err *e);
 int read_burstgpt(struct trace_reader *r, struct err *e);
@@ -149,5 +196,9 @@ int read_bailian(struct trace_reader *r, struct err *e);
 int read_lockstep(struct trace_reader *r, struct err *e);
 int read_mooncake(struct trace_reader *r, struct err *e);
 int read_aiperf(struct trace_reader *r, struct err *e);
+int read_tot(struct trace_reader *r, struct err *e);
+int read_openhands(struct trace_reader *r, struct err *e);
+int read_tracelab(struct trace_reader *r, struct err *e);
+int read_otel(struct trace_reader *r, struct err *e);
 
 #endif

@@ -42,6 +42,16 @@ static const struct sample samples[] = {
 	 "\"tokens\": 32}], \"class\": \"x\"}\n{\"id\": \"b\", \"after\": [\"a\"], \"delay_s\": 1, \"input_tokens\": "
 	 "60, "
 	 "\"output_tokens\": 6, \"prefix\": [{\"id\": \"sys\", \"tokens\": 32}]}\n"},
+	{"tot", "problem,node,parent_node,chars_new\na,1,0,25\na,2,0,27\na,3,1,30\nb,1,0,9\na,4,2,3\n"},
+	{"openhands", "session,round,prompt_tokens,completion_tokens,tool,tool_ms\na,0,100,20,run,9\nb,0,90,10,run,1\n"
+		      "a,1,150,30,read,12\na,2,60,5,finish,\n"},
+	{"tracelab", "session_id,arrival_time,round_idx,prefix_len,input_len,output_len,tool_wait_after_ms\n"
+		     "0,117,0,0,231,20,300\n1,100,0,0,10,5,\n0,117,1,251,34,13,15\n"},
+	{"otel", "{\"spans\": [{\"span_id\": \"a\", \"start_time\": \"2026-02-25T10:00:00\", \"end_time\": "
+		 "\"2026-02-25T10:00:01\", \"attributes\": {\"gen_ai.input.messages\": \"Is C quick?\", "
+		 "\"gen_ai.output.text\": \"Yes.\"}}, {\"span_id\": \"b\", \"start_time\": \"2026-02-25T10:00:02\", "
+		 "\"end_time\": \"2026-02-25T10:00:03\", \"attributes\": {\"gen_ai.input.messages\": "
+		 "[{\"content\": \"Is C quick?\"}, {\"content\": \"Yes.\"}], \"gen_ai.output.text\": \"Indeed.\"}}]}"},
 };
 
 static int once(void *ctx, char text[1024])
