@@ -92,5 +92,6 @@ extern const struct command cmd_generate, cmd_replay, cmd_compare, cmd_policies,
 extern const struct command cmd_profile, cmd_profile_list, cmd_profile_show, cmd_profile_export, cmd_profile_import,
 	cmd_profile_delete;
 extern const struct command cmd_trace_info, cmd_trace_convert, cmd_trace_generate, cmd_trace_slice, cmd_trace_fetch;
+extern const struct command cmd_trace_generate_agentic;
 
 #endif

@@ -315,7 +315,8 @@ static void completion_bash(void)
 		       "<(compgen -W \"",
 		       n, command_at(i)->name);
 		for (int k = i; command_at(k); k++)
-			if (strncmp(command_at(k)->name, command_at(i)->name, (size_t)n + 1) == 0)
+			if (strncmp(command_at(k)->name, command_at(i)->name, (size_t)n + 1) == 0 &&
+			    !strchr(command_at(k)->name + n + 1, ' '))
 				printf("%s ", command_at(k)->name + n + 1);
 		/* "profile --model": a command by itself, too */
 		puts("\" -- \"$cur\")\n\t\t\treturn\n\t\tfi\n\t\t[[ ${COMP_WORDS[2]} == -* ]] || cmd=\"$cmd "
@@ -329,7 +330,15 @@ static void completion_bash(void)
 		if (i == 0 || strncmp(command_at(i - 1)->name, command_at(i)->name, (size_t)n) != 0)
 			printf(" %.*s", n, command_at(i)->name);
 	}
-	puts("\" -- \"$cur\")\n\t\treturn\n\tfi\n\tcase \"$cmd $prev\" in");
+	puts("\" -- \"$cur\")\n\t\treturn\n\tfi");
+	/* Those of three words. */
+	for (int i = 0; command_at(i); i++) {
+		const char *second = strchr(command_at(i)->name, ' ');
+		if (second && strchr(second + 1, ' '))
+			printf("\t[[ \"$cmd ${COMP_WORDS[3]}\" != \"%s\" ]] || cmd=\"%s\"\n", command_at(i)->name,
+			       command_at(i)->name);
+	}
+	puts("\tcase \"$cmd $prev\" in");
 	for (int i = 0; command_at(i); i++)
 		completion_values(command_at(i));
 	puts("\tesac\n\tcase $cmd in");

@@ -17,8 +17,8 @@ static const struct command *const commands[] = {
 	&cmd_replay,         &cmd_compare,      &cmd_policies,      &cmd_capacity,       &cmd_runs,
 	&cmd_generate,       &cmd_validate,     &cmd_calibrate,     &cmd_decisions,      &cmd_diff,
 	&cmd_profile,        &cmd_profile_list, &cmd_profile_show,  &cmd_profile_export, &cmd_profile_import,
-	&cmd_profile_delete, &cmd_trace_info,   &cmd_trace_convert, &cmd_trace_generate, &cmd_trace_slice,
-	&cmd_trace_fetch,    &cmd_help,
+	&cmd_profile_delete, &cmd_trace_info,   &cmd_trace_convert, &cmd_trace_generate, &cmd_trace_generate_agentic,
+	&cmd_trace_slice,    &cmd_trace_fetch,  &cmd_help,
 };
 #define N_COMMANDS ((int)(sizeof commands / sizeof *commands))
 
@@ -27,17 +27,29 @@ const struct command *command_at(int i)
 	return i >= 0 && i < N_COMMANDS ? commands[i] : NULL;
 }
 
+/* How many words name has, if the line begins with them; else 0. */
+static int begins_with(const char *name, int argc, char **argv)
+{
+	for (int n = 0; n < argc; n++) {
+		size_t len = strcspn(name, " ");
+		if (strlen(argv[n]) != len || strncmp(name, argv[n], len) != 0)
+			return 0;
+		if (!name[len])
+			return n + 1;
+		name += len + 1;
+	}
+	return 0;
+}
+
+/* The longest one: "profile list" goes before "profile" with the word "list". */
 const struct command *command_find(int argc, char **argv, int *words)
 {
 	const struct command *found = NULL;
-	for (int i = 0; argc > 0 && command_at(i); i++) {
-		const char *name = command_at(i)->name, *space = strchr(name, ' ');
-		/* "profile list" goes before "profile" with the word "list". */
-		if (space && argc > 1 && strncmp(name, argv[0], (size_t)(space - name)) == 0 &&
-		    argv[0][space - name] == '\0' && strcmp(space + 1, argv[1]) == 0)
-			return *words = 2, command_at(i);
-		if (!space && strcmp(name, argv[0]) == 0) {
-			*words = 1;
+	*words = 0;
+	for (int i = 0; command_at(i); i++) {
+		int n = begins_with(command_at(i)->name, argc, argv);
+		if (n > *words) {
+			*words = n;
 			found = command_at(i);
 		}
 	}

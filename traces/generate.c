@@ -51,7 +51,7 @@ struct talk {
 	int32_t output;
 };
 
-static int check(const struct generate *g, struct err *e)
+int generate_check(const struct generate *g, struct err *e)
 {
 	const struct {
 		const char *name;
@@ -110,25 +110,21 @@ static double ramp_time(const struct generate *g, double sessions, double events
 	return 2 * events / (g->rate + sqrt(root > 0 ? root : 0));
 }
 
-static int plan_arrivals(struct plan *p, struct err *e)
+int generate_arrivals(const struct generate *g, int64_t n, int64_t *start_ns, struct err *e)
 {
-	const struct generate *g = p->g;
 	struct rng r;
 	rng_init(&r, g->seed, STREAM_ARRIVALS);
-	p->start_ns = mem_alloc((size_t)p->n_sessions * sizeof *p->start_ns);
-	if (!p->start_ns)
-		return err_no_memory(e, "sessions");
 	double s = 0; /* seconds, or expected events for a ramp */
-	for (int64_t i = 0; i < p->n_sessions; i++) {
+	for (int64_t i = 0; i < n; i++) {
 		double at = s;
 		if (g->arrivals == ARRIVALS_CONSTANT)
 			at = (double)i / g->rate;
 		else if (g->arrivals == ARRIVALS_RAMP)
-			at = ramp_time(g, (double)p->n_sessions, s);
+			at = ramp_time(g, (double)n, s);
 		if (at > 2e9)
 			return err_set(e, ERR_INPUT, "generate: session %lld would start after 63 years",
 				       (long long)i + 1);
-		p->start_ns[i] = (int64_t)(at * 1e9 + 0.5);
+		start_ns[i] = (int64_t)(at * 1e9 + 0.5);
 		if (g->arrivals == ARRIVALS_POISSON || g->arrivals == ARRIVALS_GAMMA)
 			s += dist_gap(&r, g->arrivals == ARRIVALS_GAMMA ? g->burstiness : 1) / g->rate;
 		else if (g->arrivals == ARRIVALS_RAMP)
@@ -270,7 +266,8 @@ static int fill(struct plan *p, struct workload *w, struct err *e)
 	rng_init(&p->think, g->seed, STREAM_THINK);
 	rng_init(&p->system, g->seed, STREAM_SYSTEM);
 	p->shares = p->chains || g->system_tokens > 0;
-	int code = plan_arrivals(p, e);
+	p->start_ns = mem_alloc((size_t)p->n_sessions * sizeof *p->start_ns);
+	int code = p->start_ns ? generate_arrivals(g, p->n_sessions, p->start_ns, e) : err_no_memory(e, "sessions");
 	if (!code && p->chains) {
 		p->parent = mem_alloc((size_t)g->n * sizeof *p->parent);
 		p->child = mem_alloc((size_t)g->n * sizeof *p->child);
@@ -291,7 +288,7 @@ static int fill(struct plan *p, struct workload *w, struct err *e)
 int generate_workload(struct workload *w, const struct generate *g, struct err *e)
 {
 	struct plan p = {.g = g};
-	int code = check(g, e);
+	int code = generate_check(g, e);
 	if (!code)
 		code = plan_sessions(&p, e);
 	if (!code)

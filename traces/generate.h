@@ -40,4 +40,9 @@ void generate_default(struct generate *g);
  * ERR_INPUT names the parameter that is out of range. */
 int generate_workload(struct workload *w, const struct generate *g, struct err *e);
 
+/* The arrivals alone: when n sessions start, by g's seed, arrivals, rates and burstiness. */
+int generate_arrivals(const struct generate *g, int64_t n, int64_t *start_ns, struct err *e);
+/* What is wrong with g, if anything. */
+int generate_check(const struct generate *g, struct err *e);
+
 #endif

@@ -77,6 +77,20 @@ expect "a bad distribution" refused "is not of the form uniform:LO,HI" trace gen
 expect "a ramp to nowhere" refused "needs --request-rate-end" trace generate --arrivals ramp "$t/x"
 expect "nothing is left behind" test ! -e "$t/x"
 
+# ---- generate agentic
+run trace generate agentic --workflows 5 --branches 3 --rounds 2 -o "$t/a1.jsonl"
+expect "agents" same "$status" 0
+run trace generate agentic --workflows 5 --branches 3 --rounds 2 "$t/a2.jsonl"
+expect "the same agents" cmp "$t/a1.jsonl" "$t/a2.jsonl"
+run trace info --json "$t/a1.jsonl"
+expect "agents branch and are reviewed" holds "$out" '.requests == 30 and .sessions == 5 and .dependents == 15
+	and .longest_chain == 2 and .prefix_ideal_block_hit_ratio > 0.5'
+run trace generate agentic --workflows 1 --branches 2 --depth 2 --tool-time 1.5 --output-len 7 --review-len 3 -
+expect "levels join" has "$out" '"after":["1/1.2.1","1/1.2.2"],"delay_s":1.5'
+expect "agents without a file" refused "no file to write" trace generate agentic
+expect "resampled agents" refused "cannot be resampled" trace generate agentic --review-len resample:x -o "$t/x"
+expect "agents that are too many" refused "are too many" trace generate agentic --workflows 1000000000 -o "$t/x"
+
 # ---- slice
 run trace slice --start 4 --end 4.5 "$t/small.csv" "$t/s.jsonl"
 expect "slice" same "$(cat "$t/s.jsonl")" '{"id":"3","arrival_s":0,"input_tokens":396,"output_tokens":109}'

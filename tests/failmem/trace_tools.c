@@ -8,6 +8,7 @@
 #include "tests/support/suite.h"
 #include "traces/fetch.h"
 #include "traces/generate.h"
+#include "traces/generate_agents.h"
 #include "traces/info.h"
 #include "traces/shape.h"
 #include "traces/subset.h"
@@ -32,6 +33,22 @@ static int generating(void *ctx, char text[1024])
 	struct workload w = {0};
 	struct err e = {0};
 	int rc = make(&w, &e);
+	CU_ASSERT(rc == ERR_NONE || w.n == 0);
+	workload_free(&w);
+	snprintf(text, 1024, "%s", e.text);
+	return rc;
+}
+
+static int making_agents(void *ctx, char text[1024])
+{
+	(void)ctx;
+	struct workload w = {0};
+	struct generate_agents g;
+	struct err e = {0};
+	generate_agents_default(&g);
+	g.workflows = 3;
+	g.branches = g.depth = 2;
+	int rc = generate_agents(&w, &g, &e);
 	CU_ASSERT(rc == ERR_NONE || w.n == 0);
 	workload_free(&w);
 	snprintf(text, 1024, "%s", e.text);
@@ -103,6 +120,11 @@ static void generating_survives(void)
 	CU_ASSERT(failing_mem_each(generating, NULL, 0) > 20);
 }
 
+static void making_agents_survives(void)
+{
+	CU_ASSERT(failing_mem_each(making_agents, NULL, 0) > 15);
+}
+
 static void shaping_survives(void)
 {
 	CU_ASSERT(failing_mem_each(shaping, NULL, 0) > 50);
@@ -120,6 +142,7 @@ int main(void)
 {
 	static const struct test tests[] = {
 		{"generating_survives", generating_survives},
+		{"making_agents_survives", making_agents_survives},
 		{"shaping_survives", shaping_survives},
 		{"writing_survives_in_every_format", writing_survives_in_every_format},
 		{"checking_a_download_survives", checking_a_download_survives},
