@@ -109,7 +109,7 @@ static const struct opt opts[] = {
 	 .type = OPT_STRING,
 	 AT(backend),
 	 .arg = "cpu|cuda",
-	 .help = "What runs the kernels: the CPU (default), or an NVIDIA GPU (docs/cuda.md)."},
+	 .help = "What runs the kernels: the CPU (default), or an NVIDIA GPU (docs/gpu.md)."},
 	{.name = "enforce-eager",
 	 .type = OPT_FLAG,
 	 AT(eager),

@@ -69,7 +69,7 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 	X(s.backend, backend, "backend", OPT_CHOICE, OPT_LIST, "sim|cpu|cuda|replay", 0, 0, \
 	  run_backend_names, \
 	  "sim (default): a virtual clock and a cost model. cpu: real kernels on this machine. cuda: on its NVIDIA GPU, " \
-	  "docs/cuda.md. replay: the recorded times " \
+	  "docs/gpu.md. replay: the recorded times " \
 	  "of an executed run, --run.") \
 	X(s.weights, weights, "weights", OPT_STRING, OPT_LIST, "WEIGHTS", 0, 0, NULL, \
 	  "cpu, cuda: random:SEED (default random:1), a folder or file of safetensors, or a .bin of llama2.c.") \

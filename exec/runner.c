@@ -14,12 +14,11 @@
 void *runner_alloc(struct runner *r, size_t bytes, const char *what, struct err *e)
 {
 	void *p = r->ops->alloc(r->set, bytes ? bytes : 1);
-	int64_t there, all;
 	if (p)
 		return p;
-	if (r->ops->memory && r->ops->memory(r->set, &there, &all) == 0)
-		err_set(e, ERR_MEMORY, "out of memory: %.3f GB for %s, and %.3f of the device's %.3f GB are free",
-			(double)bytes / 1e9, what, (double)there / 1e9, (double)all / 1e9);
+	/* A device of its own knows more: how much is free, or that nothing works any more. */
+	if (r->ops->memory)
+		err_set(e, ERR_MEMORY, "%.3f GB for %s: %s", (double)bytes / 1e9, what, r->ops->error(r->set));
 	else
 		err_set(e, ERR_MEMORY, "out of memory: %.3f GB for %s", (double)bytes / 1e9, what);
 	return NULL;

@@ -116,20 +116,29 @@ static int rehearsal_make(struct rehearsal *h, int32_t n, struct err *e)
 	return ERR_NONE;
 }
 
-/* As it is, with marks between the parts, without them: after that it is only replayed. */
-static int rehearse(struct runner *r, struct rehearsal *h, int32_t rows, int32_t ctx, struct err *e)
+static int rehearse(struct runner *r, struct rehearsal *h, int32_t rows, int32_t ctx, int32_t times, struct err *e)
 {
 	const struct step_input in = {.tables = &h->t, .row_tokens = h->zeros};
 	struct step_output out;
 	int rc = ERR_NONE;
 	h->t.n_seqs = h->t.n_rows = h->t.n_decodes = rows;
 	h->t.max_ctx = ctx;
-	for (int i = 0; i < 3 && !rc; i++)
+	for (int32_t i = 0; i < times && !rc; i++)
 		rc = runner_step(r, &in, &out, e);
 	return rc;
 }
 
-/* The largest first: memory that grows on the way takes what was recorded before with it. */
+static int rehearse_all(struct runner *r, struct rehearsal *h, int32_t seqs, int32_t ctx, int32_t times, struct err *e)
+{
+	int rc = ERR_NONE;
+	for (int32_t c = fitting_ctx(ctx); c >= FIRST_CTX && !rc; c /= CTX_TIMES)
+		for (int32_t n = fitting_rows(seqs); n > 0 && !rc; n = n > ROWS_STEP ? n - ROWS_STEP : n / 2)
+			rc = rehearse(r, h, n, c < ctx ? c : ctx, times, e);
+	return rc;
+}
+
+/* Each once, so that all memory has grown to what they need: what grows takes what was recorded before with it. Then each as it
+ * is called, with marks between the parts and without them: after that it is only replayed. */
 int runner_graph_ready(struct runner *r, int32_t rows, int32_t seqs, int32_t ctx, struct err *e)
 {
 	struct rehearsal h;
@@ -144,9 +153,9 @@ int runner_graph_ready(struct runner *r, int32_t rows, int32_t seqs, int32_t ctx
 		rc = rehearsal_make(&h, fitting_rows(most), e);
 	if (rc)
 		return rc;
-	for (int32_t c = fitting_ctx(ctx); c >= FIRST_CTX && !rc; c /= CTX_TIMES)
-		for (int32_t n = fitting_rows(most); n > 0 && !rc; n = n > ROWS_STEP ? n - ROWS_STEP : n / 2)
-			rc = rehearse(r, &h, n, c < ctx ? c : ctx, e);
+	rc = rehearse_all(r, &h, most, ctx, 1, e);
+	if (!rc)
+		rc = rehearse_all(r, &h, most, ctx, 3, e);
 	rehearsal_free(&h);
 	return rc;
 }

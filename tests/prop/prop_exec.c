@@ -84,6 +84,7 @@ struct extra {
 	int32_t threads, model;
 	enum num kv_type;
 	bool eos, greedy;
+	bool begun; /* steps begin when a set of kernels that works by itself would begin them */
 };
 
 static const int32_t eos_tokens[] = {3, 50, 71};
@@ -119,6 +120,7 @@ static struct extra draw_extra(uint64_t seed)
 	x.kv_type = kinds[rng_below(&r, 4)];
 	x.eos = rng_below(&r, 4) == 0;
 	x.greedy = rng_below(&r, 4) != 0;
+	x.begun = rng_below(&r, 2);
 	return x;
 }
 
@@ -168,6 +170,7 @@ static bool open_executor(struct machine *m, const struct random_case *c, struct
 	const struct engine_config *cfg = engine_config(m->engine);
 	struct extra x = draw_extra(c->seed);
 	tiny_open(&m->tiny, models[x.model], x.threads);
+	m->tiny.kernels->asynchronous = x.begun;
 	m->runner = tiny_runner(&m->tiny, (struct runner_setup){.kv_type = x.kv_type,
 								.n_pages = cfg->kv_off ? 0 : cfg->num_blocks,
 								.block_size = cfg->block_size,

@@ -1,0 +1,289 @@
+#include "tests/cuda_set/fake_cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <map>
+#include <vector>
+
+#include "tests/cuda_host/shim.h"
+
+typedef std::vector<std::function<void()>> work_list;
+struct CUgraph_st {
+	work_list work;
+};
+struct CUgraphExec_st {
+	work_list work;
+};
+struct CUevent_st {
+	double ms;
+	bool happened;
+};
+struct CUstream_st {
+	int nothing;
+};
+
+struct fake_machine fake_machine = {13000, 0, 1, 9, 0, (size_t)1 << 30, 0, 0, 0, 0, 0, 0};
+static work_list queue, captured;
+static bool capturing;
+static std::map<void *, size_t> sizes;
+
+void fake_enqueue(const std::function<void()> &work)
+{
+	(capturing ? captured : queue).push_back(work);
+}
+
+static int start(dim3 grid, dim3 block, size_t smem, const std::function<void()> &thread)
+{
+	if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.y > 65535 || grid.z > 65535 ||
+	    block.x * block.y * block.z > 1024)
+		return cudaErrorInvalidValue;
+	fake_enqueue([=] {
+		if (fake_machine.fail_in && --fake_machine.fail_in == 0)
+			fake_machine.kernel_status = cudaErrorIllegalAddress;
+		else if (shim_launch(grid, block, smem, thread))
+			fake_machine.kernel_status = cudaErrorLaunchFailure;
+	});
+	return 0;
+}
+static const bool started = ((void)(shim_start = start), true);
+
+static cudaError_t status(void)
+{
+	return (cudaError_t)fake_machine.kernel_status;
+}
+
+static cudaError_t run(void)
+{
+	(void)started;
+	if (capturing)
+		return cudaErrorStreamCaptureUnsupported;
+	for (size_t i = 0; i < queue.size() && !status(); i++)
+		queue[i]();
+	queue.clear();
+	return status();
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------------ */
+
+cudaError_t cudaMalloc(void **p, size_t bytes)
+{
+	if (status() || capturing)
+		return capturing ? cudaErrorStreamCaptureUnsupported : status();
+	if (fake_machine.used + bytes > fake_machine.memory)
+		return cudaErrorMemoryAllocation;
+	*p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+	memset(*p, 0xff, (bytes + 255) / 256 * 256);
+	sizes[*p] = bytes;
+	fake_machine.used += bytes;
+	return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *p)
+{
+	run();
+	if (!p)
+		return cudaSuccess;
+	fake_machine.used -= sizes.at(p);
+	sizes.erase(p);
+	free(p);
+	return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned)
+{
+	*p = malloc(bytes);
+	return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *p)
+{
+	run();
+	free(p);
+	return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *there, size_t *all)
+{
+	*there = fake_machine.memory - fake_machine.used;
+	*all = fake_machine.memory;
+	return status();
+}
+
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
+{
+	fake_enqueue([=] { memset(p, value, bytes); });
+	return status();
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind, cudaStream_t)
+{
+	fake_enqueue([=] { memcpy(to, from, bytes); });
+	return status();
+}
+
+/* --- order --------------------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *st, unsigned)
+{
+	*st = new CUstream_st();
+	return status();
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t st)
+{
+	delete st;
+	return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+	return run();
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *e)
+{
+	*e = new CUevent_st();
+	(*e)->happened = true;
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+{
+	return cudaEventCreate(e);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+	run();
+	delete e;
+	return cudaSuccess;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t, unsigned flags)
+{
+	/* Inside a graph an event is recorded only when that is asked for. */
+	if (capturing && flags != cudaEventRecordExternal)
+		return cudaErrorStreamCaptureUnsupported;
+	if (!capturing)
+		e->happened = false;
+	fake_enqueue([=] {
+		struct timespec t;
+		clock_gettime(CLOCK_MONOTONIC, &t);
+		e->ms = (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+		e->happened = true;
+	});
+	return status();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t st)
+{
+	return cudaEventRecordWithFlags(e, st, cudaEventRecordDefault);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t e)
+{
+	return e->happened ? status() : run();
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+	if (!from->happened || !to->happened)
+		return cudaErrorInvalidValue;
+	*ms = (float)(to->ms - from->ms);
+	return status();
+}
+
+/* --- graphs -------------------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, enum cudaStreamCaptureMode)
+{
+	captured.clear();
+	capturing = true;
+	return status();
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *g)
+{
+	capturing = false;
+	*g = new CUgraph_st{captured};
+	captured.clear();
+	return status();
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long)
+{
+	*x = new CUgraphExec_st{g->work};
+	fake_machine.graphs++;
+	return status();
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t g)
+{
+	delete g;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x)
+{
+	run();
+	delete x;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t)
+{
+	fake_machine.replays++;
+	for (const std::function<void()> &work : x->work)
+		queue.push_back(work);
+	return status();
+}
+
+/* --- the machine ----------------------------------------------------------------------------------------------------------- */
+
+const char *cudaGetErrorString(cudaError_t e)
+{
+	switch (e) {
+	case cudaErrorMemoryAllocation:
+		return "out of memory";
+	case cudaErrorIllegalAddress:
+		return "an illegal memory access was encountered";
+	default:
+		return "another error";
+	}
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	return status();
+}
+
+cudaError_t cudaDriverGetVersion(int *v)
+{
+	*v = fake_machine.driver;
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+	*n = fake_machine.devices;
+	return (cudaError_t)fake_machine.count_status;
+}
+
+cudaError_t cudaSetDevice(int)
+{
+	return status();
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int)
+{
+	*p = cudaDeviceProp();
+	strcpy(p->name, "Fake GPU");
+	p->totalGlobalMem = fake_machine.memory;
+	p->major = fake_machine.major;
+	p->minor = fake_machine.minor;
+	p->multiProcessorCount = 4;
+	return status();
+}
