@@ -114,7 +114,7 @@ static int set_policy(struct arm *arm, const char *text, struct err *e)
 		rc = append_param(arm, d, "long_prefill_token_threshold", arm->long_prefill, e);
 	if (rc != ERR_NONE)
 		return rc;
-	union policy_value *values = mem_zalloc((size_t)d->n_params, sizeof *values);
+	union policy_value *values = mem_zalloc((size_t)d->n_params + 1, sizeof *values);
 	if (!values)
 		return err_no_memory(e, "policy parameters");
 	rc = policy_parse_params(d, arm->params, values, e);

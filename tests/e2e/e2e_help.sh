@@ -62,7 +62,7 @@ expect "completes known values" same "$(complete_words lockstep replay --schedul
 
 run policies
 expect "policies are listed" test "$status" -eq 0
-for p in static orca vllm_v1 vllm_v0 sarathi trtllm sglang; do expect "$p is there" grep -q "^$p" <<<"$out"; done
+for p in static orca vllm_v1 vllm_v0 sarathi trtllm sglang random; do expect "$p is there" grep -q "^$p" <<<"$out"; done
 for p in naive continuous chunked; do expect "$p is told of" grep -q ", also called $p" <<<"$out"; done
 run policies --json
 expect "policies as JSON" holds "$out" '.policies | length >= 3 and all(.name and .help and (.parameters | type == "array") and (.aliases | type == "array"))'
