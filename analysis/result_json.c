@@ -240,6 +240,7 @@ static void memory(struct jout *j, const struct run_result *r)
 	jout_real(j, "prefix_ideal_block_hit_ratio", m->prefix_ideal_block_hit_ratio);
 	jout_int(j, "cached_tokens", m->cached_tokens);
 	jout_int(j, "evicted_blocks", r->stats.evicted_blocks);
+	jout_int(j, "duplicate_blocks", r->stats.duplicate_blocks);
 	jout_int(j, "max_blocks_used", r->stats.max_blocks_used);
 	jout_real(j, "kv_used", m->kv_used);
 	jout_real(j, "kv_internal_waste", m->kv_internal_waste);
@@ -349,6 +350,8 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_text(j, "scheduling_policy", c->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs");
 	jout_bool(j, "kv_cache", !c->kv_off);
 	jout_bool(j, "enable_prefix_caching", c->prefix_caching);
+	jout_text(j, "prefix_cache", prefix_cache_names[c->prefix_cache]);
+	jout_bool(j, "cache_generated", !c->cache_prompts_only);
 	jout_text(j, "hit_visible", c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
 	jout_text(j, "cache_at_start", "cold");
 	jout_bool(j, "async_scheduling", c->async_scheduling);

@@ -191,6 +191,8 @@ static const char *const migrations[] = {
 	"ALTER TABLE runs ADD COLUMN kv_cache_memory_bytes INTEGER;"
 	"ALTER TABLE runs ADD COLUMN arguments TEXT;" /* JSON array: the command line as typed */
 	"ALTER TABLE runs ADD COLUMN arm INTEGER;" /* which of its runs this one is */
+	"ALTER TABLE runs ADD COLUMN prefix_cache TEXT;" /* off, hash or radix */
+	"ALTER TABLE runs ADD COLUMN cache_generated INTEGER;"
 	"ALTER TABLE runs ADD COLUMN decision_hash TEXT;"
 	"ALTER TABLE runs ADD COLUMN memory_hash TEXT;"
 

@@ -97,11 +97,11 @@ static const char insert_run[] =
 	"INSERT INTO runs (status, started, program_version, label, policy, policy_params, model, device, weight_dtype,"
 	" kv_cache_dtype, tensor_parallel_size, cost, backend, gpu_memory_utilization, num_gpu_blocks_override,"
 	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, kv_cache,"
-	" prefix_caching, hit_visible, cache_at_start, scheduling_policy, async_scheduling, seed, trace, trace_format,"
+	" prefix_caching, prefix_cache, cache_generated, hit_visible, cache_at_start, scheduling_policy, async_scheduling, seed, trace, trace_format,"
 	" trace_hash, workload_hash, requests, request_rate, burstiness, replay_speedup, length_scale, max_tokens_mode,"
 	" traffic_note, lengths_estimated, oracle, recorded, arguments, arm, profile_id, profile_hash, backend_what, weights,"
 	" tokenizer, isa, threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, kv_cache_memory_bytes)"
-	" VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+	" VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
 	"?,"
 	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
@@ -128,6 +128,8 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_int_or_null(b, c->max_concurrency);
 	bind_int(b, !c->kv_off);
 	bind_int(b, c->prefix_caching);
+	bind_text(b, prefix_cache_names[c->prefix_cache]);
+	bind_int(b, !c->cache_prompts_only);
 	bind_text(b, c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
 	bind_text(b, "cold");
 	bind_text(b, c->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs");

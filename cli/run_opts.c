@@ -229,6 +229,7 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 
 	run_settings_default(&arm->s);
 	arm->kv_cache = !arm->s.engine.kv_off;
+	arm->cache_generated = !arm->s.engine.cache_prompts_only;
 	for (int32_t i = 0; i < N_DIMENSIONS; i++) {
 		if (dims[i].n == 0)
 			continue;
@@ -239,6 +240,7 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 			label_add(label, sizeof label, arm_opts[i].name, "=", text);
 	}
 	arm->s.engine.kv_off = !arm->kv_cache;
+	arm->s.engine.cache_prompts_only = !arm->cache_generated;
 	int rc = set_policy(arm, policy, e);
 	if (rc == ERR_NONE)
 		rc = check_hardware(&arm->s, e);

@@ -46,8 +46,13 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 	  "off computes every token of a request again in every step. Default on.") \
 	X(s.engine.prefix_caching, enable_prefix_caching, "enable-prefix-caching", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, \
 	  onoff_names, "Share the KV blocks of equal prompt beginnings, where the trace tells them. Default off.") \
+	X(s.engine.prefix_cache, prefix_cache, "prefix-cache", OPT_CHOICE, OPT_LIST, "off|hash|radix", 0, 0, \
+	  prefix_cache_names, "Which one: hash, block by block (vLLM), or radix, a tree (SGLang). Default off, or hash with " \
+	  "--enable-prefix-caching.") \
+	X(cache_generated, cache_generated, "cache-generated", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
+	  "Are generated tokens kept in the prefix cache, as prompts are? Default on.") \
 	X(s.engine.hit_visible, hit_visible, "hit-visible", OPT_CHOICE, OPT_LIST, "alloc|commit", 0, 0, \
-	  hit_visible_names, "When others may share a block: once it is allocated (vLLM), or computed. Default alloc.") \
+	  hit_visible_names, "When others may share a block: once it is allocated (vLLM), or computed (radix: always). Default alloc.") \
 	X(s.engine.block_size, block_size, "block-size", OPT_INT32, OPT_LIST, "N", 1, 4096, NULL, \
 	  "Tokens per KV block. Default 16.") \
 	X(s.num_gpu_blocks_override, num_gpu_blocks_override, "num-gpu-blocks-override", OPT_INT32, OPT_LIST, "N", 1, \
@@ -168,7 +173,7 @@ int run_opts_reports(struct run_settings *s, const struct run_opts *o, struct er
 /* One complete set of settings. */
 struct arm {
 	struct run_settings s;
-	bool kv_cache;
+	bool kv_cache, cache_generated;
 	const char *chunked_prefill, *long_prefill; /* as typed, or NULL */
 	char *policy, *params, *label; /* what s points at */
 };

@@ -434,7 +434,7 @@ static bool served_alike(const struct session *s)
 		const struct engine_config *a = &s->results[0].engine, *b = &s->results[i].engine;
 		if (a->num_blocks != b->num_blocks || a->block_size != b->block_size || a->kv_off != b->kv_off ||
 		    a->max_num_seqs != b->max_num_seqs || a->max_num_batched_tokens != b->max_num_batched_tokens ||
-		    a->max_model_len != b->max_model_len || a->prefix_caching != b->prefix_caching)
+		    a->max_model_len != b->max_model_len || a->prefix_cache != b->prefix_cache)
 			return false;
 	}
 	return true;
@@ -466,7 +466,9 @@ void session_print_serving(FILE *f, const struct session *s)
 		fprintf(f, "\n          %s KV blocks of %d = %s tokens (%s)%s", grouped(c->num_blocks, x),
 			c->block_size, grouped((int64_t)c->num_blocks * c->block_size, y),
 			a->num_gpu_blocks_override ? "as told" : "what fits",
-			c->prefix_caching ? ", prefix cache" : "");
+			c->prefix_cache == PREFIX_RADIX ? ", radix prefix cache"
+			: c->prefix_cache               ? ", prefix cache"
+							: "");
 	fprintf(f, "\n          at most %s running, %s tokens a step, %s a request\n", grouped(c->max_num_seqs, x),
 		grouped(c->max_num_batched_tokens, y), grouped(c->max_model_len, (char[32]){0}));
 }

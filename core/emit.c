@@ -136,6 +136,9 @@ static int finish(struct engine *g, struct slot *s, int64_t end_ns, struct err *
 	r->held_until_ns = end_ns;
 	g->stats.finished++;
 	engine_event(g, EVENT_FINISH, end_ns, req, r->outputs, 0);
+	/* The KV of its last token was never written. */
+	if (g->cfg.prefix_caching && memory_ends(g, s, s->prompt + r->outputs - 1))
+		return err_set(e, ERR_MEMORY, "%s", g->fault.text);
 	if (g->policy->desc->on_finish) {
 		g->in_finish = true;
 		g->policy->desc->on_finish(g->policy->self, engine_plan(g), req);
@@ -313,8 +316,8 @@ static int repeat_quietly(struct engine *g, struct step *st, const struct step_r
 static void emit_one(struct engine *g, struct step *st, const struct step_result *res, int64_t start_ns, int64_t end_ns)
 {
 	account(g, st, start_ns, end_ns, res);
-	if (st->n_pages)
-		memory_commit(g, st);
+	if (st->n_pages && memory_commit(g, st))
+		return; /* in g->fault, which ends the run */
 	if (st->uniform)
 		emit_uniform(g, st, end_ns);
 	else if (st->cohort_rows && !g->flat)
@@ -361,7 +364,8 @@ static int emit_aloud(struct engine *g, struct step *st, const struct step_resul
 
 int emit_step(struct engine *g, struct step *st, const struct step_result *res, struct err *e)
 {
-	bool quiet = (g->rec.run || !g->rec.step) && !g->cfg.prefix_caching;
+	/* A tree takes in nothing while its requests decode. */
+	bool quiet = (g->rec.run || !g->rec.step) && (!g->cfg.prefix_caching || g->pool.radix);
 	if (quiet ? emit_quietly(g, st, res) : emit_aloud(g, st, res))
 		return err_set(e, ERR_MEMORY, "%s", g->fault.text);
 	/* Repeats were steps of their own: they take the numbers that planning each would have given. */

@@ -13,6 +13,7 @@
 
 #include "core/backend.h"
 #include "core/batch.h"
+#include "core/prefix.h"
 #include "core/record.h"
 #include "core/request.h"
 #include "core/workload.h"
@@ -34,8 +35,10 @@ struct engine_config {
 	int32_t num_blocks; /* KV blocks of the device */
 	int32_t window; /* sliding window for batch.decode_ctx_window, tokens; 0 = none */
 	bool kv_off; /* no KV cache: every step computes every token again (--kv-cache off) */
-	bool prefix_caching;
-	enum hit_visible hit_visible;
+	bool prefix_caching; /* some prefix cache; prefix_cache says which, PREFIX_OFF then means hash */
+	enum prefix_cache prefix_cache; /* other than off: prefix_caching follows */
+	bool cache_prompts_only; /* generated tokens are not remembered */
+	enum hit_visible hit_visible; /* a radix tree takes in what is computed: commit, whatever is asked */
 	enum queue_order queue_order;
 	bool async_scheduling; /* plan step t+1 while step t runs */
 	bool single_steps; /* never take several uniform steps at once (tests) */
@@ -69,6 +72,7 @@ struct engine_stats {
 	int64_t wasted_tokens; /* asynchronous scheduling: computed past an end nobody knew of */
 	int64_t prefix_lookups_tokens, prefix_hit_tokens; /* first admissions only */
 	int64_t evicted_blocks; /* cached blocks whose content was dropped for new use */
+	int64_t duplicate_blocks; /* radix: given back because the tree had their content */
 	int32_t max_running, max_waiting, max_blocks_used;
 	/* Waste, time-weighted over the run, in slot x nanoseconds (divide by kv_slot_ns for the share). */
 	double kv_slot_ns; /* all slots x busy time */

@@ -14,6 +14,7 @@
 #include "core/err.h"
 #include "core/kv_contig.h"
 #include "core/kv_pool.h"
+#include "core/kv_radix.h"
 #include "core/policy.h"
 #include "core/queue.h"
 #include "core/rng.h"
@@ -54,6 +55,7 @@ struct slot {
 	uint32_t epoch; /* grows when the slot is emptied: rows in flight of an earlier tenant are void */
 
 	int32_t known_pages; /* prefix caching: identities of its pages, so many of them so far */
+	int32_t keep_tokens; /* of them may be remembered before it ends */
 	struct content_walk content;
 };
 
@@ -70,6 +72,7 @@ struct row {
 struct pending_page { /* hit_visible = commit: remembered at the step's end */
 	int32_t block, slot;
 	uint32_t epoch;
+	int32_t page; /* its place in the table */
 	uint64_t key;
 };
 
@@ -164,6 +167,8 @@ struct engine {
 		bool blocked_whole;
 		uint64_t blocked_growth;
 	} hit;
+	uint64_t *keys; /* of pages on their way into the tree */
+	int64_t cap_keys;
 	int32_t *hit_blocks;
 	int64_t cap_hit_blocks;
 
@@ -245,9 +250,11 @@ int32_t memory_free_blocks(const struct engine *g);
 /* Blocks it lacks to hold `tokens` more. */
 int32_t memory_lacks(const struct engine *g, const struct slot *s, int32_t tokens);
 /* Remembers the content of its pages that are full once `computed` tokens are there; at the step's end if only
- * committed content is visible. */
+ * committed content is visible. A tree takes in generated tokens when the request ends. */
 int memory_remember(struct engine *g, struct slot *s, int32_t computed, struct step *st);
-void memory_commit(struct engine *g, struct step *st);
+int memory_commit(struct engine *g, struct step *st);
+/* A request ends with so many tokens computed. */
+int memory_ends(struct engine *g, struct slot *s, int32_t computed);
 /* Pages of a waiting request that are cached now, into g->hit and g->hit_blocks. */
 int memory_look_up(struct engine *g, int32_t req);
 

@@ -26,7 +26,7 @@ static int check_pool(const struct engine *g, int32_t *held, struct err *e)
 		used += held[b] > 0;
 		extra += held[b] > 1 ? held[b] - 1 : 0;
 	}
-	for (int64_t at = p->head; at < p->tail; at++) {
+	for (int64_t at = p->head; at < p->tail && !p->radix; at++) {
 		int32_t id = p->ring[at & p->ring_mask];
 		if (id == KV_NO_BLOCK)
 			continue;
@@ -34,6 +34,12 @@ static int check_pool(const struct engine *g, int32_t *held, struct err *e)
 		free++;
 		cached += p->content && p->content[id];
 	}
+	for (int32_t b = 0; b < p->num_blocks && p->radix; b++) {
+		free += held[b] == 0;
+		cached += held[b] == 0 && p->content[b];
+	}
+	const char *wrong = p->radix ? kv_radix_check(p, held) : NULL;
+	EXPECT(!wrong, "%s", wrong);
 	EXPECT(free == p->n_free && used + free == p->num_blocks, "%d used + %d free blocks (counted %d) are not %d",
 	       used, free, p->n_free, p->num_blocks);
 	EXPECT(cached == p->n_cached, "%d free blocks hold content, %d counted", cached, p->n_cached);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/kv_radix.h"
 #include "core/mem.h"
 
 static int64_t pow2_at_least(int64_t n)
@@ -13,48 +14,56 @@ static int64_t pow2_at_least(int64_t n)
 	return p;
 }
 
-static int init_index(struct kv_pool *p, struct err *e)
+static int init_ring(struct kv_pool *p, struct err *e)
 {
-	size_t n = (size_t)p->num_blocks;
-	p->chain_mask = pow2_at_least(2 * (int64_t)p->num_blocks) - 1;
-	size_t chains = (size_t)p->chain_mask + 1;
-	p->ref = mem_zalloc(n, sizeof *p->ref);
-	p->ring_at = mem_alloc(n * sizeof *p->ring_at);
-	p->content = mem_zalloc(n, sizeof *p->content);
-	p->chain = mem_alloc(chains * sizeof *p->chain);
-	p->chain_next = mem_alloc(n * sizeof *p->chain_next);
-	if (!p->ref || !p->ring_at || !p->content || !p->chain || !p->chain_next)
-		return err_no_memory(e, "prefix cache");
-	memset(p->chain, 0xff, chains * sizeof *p->chain); /* KV_NO_BLOCK */
+	/* Only prefix hits leave holes, so only then is room for them needed. */
+	int64_t holes = p->ref ? p->num_blocks / 3 + 1 : 0;
+	p->ring_mask = pow2_at_least(p->num_blocks + holes) - 1;
+	p->ring = mem_alloc((size_t)(p->ring_mask + 1) * sizeof *p->ring);
+	if (p->ref)
+		p->ring_at = mem_alloc((size_t)p->num_blocks * sizeof *p->ring_at);
+	if (!p->ring || (p->ref && !p->ring_at))
+		return err_no_memory(e, "KV block books");
 	for (int32_t i = 0; i < p->num_blocks; i++)
+		p->ring[i] = i;
+	for (int32_t i = 0; i < p->num_blocks && p->ref; i++)
 		p->ring_at[i] = (uint32_t)i;
+	p->tail = p->num_blocks;
 	return ERR_NONE;
 }
 
-int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, bool caching, struct err *e)
+static int init_index(struct kv_pool *p, bool tree, struct err *e)
+{
+	size_t n = (size_t)p->num_blocks;
+	/* Chains stay short; a tree has more to keep within the same memory. */
+	p->chain_mask = pow2_at_least(tree ? p->num_blocks : 2 * (int64_t)p->num_blocks) - 1;
+	size_t chains = (size_t)p->chain_mask + 1;
+	p->ref = mem_zalloc(n, sizeof *p->ref);
+	p->content = mem_zalloc(n, sizeof *p->content);
+	p->chain = mem_alloc(chains * sizeof *p->chain);
+	p->chain_next = mem_alloc(n * sizeof *p->chain_next);
+	if (!p->ref || !p->content || !p->chain || !p->chain_next)
+		return err_no_memory(e, "prefix cache");
+	memset(p->chain, 0xff, chains * sizeof *p->chain); /* KV_NO_BLOCK */
+	return ERR_NONE;
+}
+
+int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, enum prefix_cache cache, struct err *e)
 {
 	memset(p, 0, sizeof *p);
 	p->num_blocks = p->n_free = num_blocks;
 	p->block_size = block_size;
-	/* Only prefix hits leave holes, so only then is room for them needed. */
-	p->ring_mask = pow2_at_least((int64_t)num_blocks + (caching ? num_blocks / 3 + 1 : 0)) - 1;
-	p->ring = mem_alloc((size_t)(p->ring_mask + 1) * sizeof *p->ring);
-	if (!p->ring) {
+	int code = cache ? init_index(p, cache == PREFIX_RADIX, e) : ERR_NONE;
+	if (!code)
+		code = cache == PREFIX_RADIX ? kv_radix_init(p, e) : init_ring(p, e);
+	if (code)
 		kv_pool_free(p);
-		return err_no_memory(e, "KV block books");
-	}
-	for (int32_t i = 0; i < num_blocks; i++)
-		p->ring[i] = i;
-	p->tail = num_blocks;
-	if (caching && init_index(p, e)) {
-		kv_pool_free(p);
-		return ERR_MEMORY;
-	}
-	return ERR_NONE;
+	return code;
 }
 
 void kv_pool_free(struct kv_pool *p)
 {
+	kv_radix_free(p->radix);
 	mem_free(p->ref);
 	mem_free(p->ring);
 	mem_free(p->ring_at);
@@ -202,6 +211,10 @@ static void take_cached(struct kv_pool *p, int32_t n, int32_t *ids)
 
 void kv_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 {
+	if (p->radix) {
+		kv_radix_alloc(p, n, ids);
+		return;
+	}
 	p->n_free -= n;
 	if (p->ref)
 		take_cached(p, n, ids);
@@ -237,6 +250,14 @@ void kv_release(struct kv_pool *p, const int32_t *ids, int32_t n)
 		ring_give(p, ids, n);
 		return;
 	}
+	for (int32_t i = n; i-- > 0 && p->radix;) {
+		if (--p->ref[ids[i]])
+			p->extra_refs--;
+		else
+			kv_radix_unreferenced(p, ids[i]);
+	}
+	if (p->radix)
+		return;
 	if (p->tail + n - p->head > p->ring_mask + 1)
 		ring_compact(p);
 	give_cached(p, ids, n);
@@ -246,6 +267,10 @@ void kv_share(struct kv_pool *p, int32_t block)
 {
 	if (p->ref[block]++ > 0) {
 		p->extra_refs++;
+		return;
+	}
+	if (p->radix) {
+		kv_radix_referenced(p, block);
 		return;
 	}
 	p->ring[p->ring_at[block]] = KV_NO_BLOCK;

@@ -14,7 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/prefix.h"
+
 struct err;
+struct kv_radix;
 
 #define KV_NO_BLOCK (-1)
 
@@ -25,6 +28,8 @@ struct kv_pool {
 	int32_t n_cached; /* of them, holding known content */
 	int64_t extra_refs; /* sum over blocks of (count - 1), for counts above 1: what sharing saves */
 	int64_t evicted; /* blocks whose content was dropped for new use */
+
+	struct kv_radix *radix; /* a prefix tree instead of the ring, or NULL */
 
 	int32_t *ring; /* [ring_mask + 1] ids in the order they were freed; KV_NO_BLOCK = hole */
 	int64_t head, tail, ring_mask;
@@ -44,7 +49,7 @@ struct kv_pool {
 	uint64_t changes; /* grows with anything that could change a lookup's answer or who holds what it found */
 };
 
-int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, bool caching, struct err *e);
+int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, enum prefix_cache cache, struct err *e);
 void kv_pool_free(struct kv_pool *p);
 
 /* Takes n blocks off the free list, oldest first, into ids[]; the caller has checked n <= n_free. Their old content is

@@ -10,7 +10,7 @@ int memory_init(struct engine *g, struct err *e)
 		return ERR_NONE;
 	if (g->contiguous)
 		return kv_contig_init(&g->contig, g->cfg.num_blocks, e);
-	return kv_pool_init(&g->pool, g->cfg.num_blocks, g->cfg.block_size, g->cfg.prefix_caching, e);
+	return kv_pool_init(&g->pool, g->cfg.num_blocks, g->cfg.block_size, g->cfg.prefix_cache, e);
 }
 
 void memory_free(struct engine *g)
@@ -18,6 +18,7 @@ void memory_free(struct engine *g)
 	kv_pool_free(&g->pool);
 	kv_contig_free(&g->contig);
 	mem_free(g->hit_blocks);
+	mem_free(g->keys);
 }
 
 int32_t memory_free_blocks(const struct engine *g)
@@ -98,11 +99,12 @@ int32_t memory_lacks(const struct engine *g, const struct slot *s, int32_t token
 
 /* --- prefix caching --------------------------------------------------------------------------------------------- */
 
-static int remember_later(struct engine *g, struct step *st, struct slot *s, int32_t block, uint64_t key)
+static int remember_later(struct engine *g, struct step *st, struct slot *s, int32_t page, uint64_t key)
 {
 	if (mem_grow((void **)&st->pages, &st->cap_pages, st->n_pages + 1, sizeof *st->pages))
 		return err_no_memory(&g->fault, "pages to remember");
-	st->pages[st->n_pages++] = (struct pending_page){block, (int32_t)(s - g->slots), s->epoch, key};
+	st->pages[st->n_pages++] =
+		(struct pending_page){slot_table(g, s)->ids[page], (int32_t)(s - g->slots), s->epoch, page, key};
 	return ERR_NONE;
 }
 
@@ -121,28 +123,81 @@ static void remember_now(struct engine *g, struct slot *s, int32_t full)
 
 int memory_remember(struct engine *g, struct slot *s, int32_t computed, struct step *st)
 {
-	int32_t full = computed / g->cfg.block_size;
+	int32_t full = (computed < s->keep_tokens ? computed : s->keep_tokens) / g->cfg.block_size;
 	if (g->cfg.hit_visible == HIT_VISIBLE_ALLOC) {
 		remember_now(g, s, full);
 		return ERR_NONE;
 	}
 	while (s->known_pages < full) {
 		uint64_t key = content_next(&s->content);
-		if (remember_later(g, st, s, slot_table(g, s)->ids[s->known_pages++], key))
+		if (remember_later(g, st, s, s->known_pages++, key))
 			return ERR_MEMORY;
 	}
 	return ERR_NONE;
 }
 
-void memory_commit(struct engine *g, struct step *st)
+/* Pages from ... to - 1 of a slot, whose identities are in g->keys, join the tree. */
+static void insert_pages(struct engine *g, struct slot *s, int32_t from, int32_t to)
 {
-	for (int64_t i = 0; i < st->n_pages; i++) {
+	struct block_table *t = slot_table(g, s);
+	for (int32_t i = from; i < to && g->rec.event; i++) {
+		int32_t there = kv_lookup(&g->pool, g->keys[i - from]);
+		if (there != KV_NO_BLOCK)
+			engine_event(g, EVENT_BLOCK, g->now_ns, s->req, i, there);
+	}
+	kv_radix_insert(&g->pool, t->ids, g->keys, from, to);
+}
+
+static int room_for_keys(struct engine *g, int64_t n)
+{
+	if (mem_grow((void **)&g->keys, &g->cap_keys, n, sizeof *g->keys))
+		return err_no_memory(&g->fault, "pages to remember");
+	return ERR_NONE;
+}
+
+/* The pages of one slot follow each other: they go in together, so that they are one node. */
+static int commit_to_tree(struct engine *g, struct step *st)
+{
+	if (room_for_keys(g, st->n_pages))
+		return ERR_MEMORY;
+	for (int64_t i = 0, end; i < st->n_pages; i = end) {
+		const struct pending_page *first = &st->pages[i];
+		for (end = i;
+		     end < st->n_pages && st->pages[end].slot == first->slot && st->pages[end].epoch == first->epoch;
+		     end++)
+			g->keys[end - i] = st->pages[end].key;
+		struct slot *s = &g->slots[first->slot];
+		if (s->epoch == first->epoch)
+			insert_pages(g, s, first->page, first->page + (int32_t)(end - i));
+	}
+	return ERR_NONE;
+}
+
+int memory_commit(struct engine *g, struct step *st)
+{
+	int code = g->pool.radix ? commit_to_tree(g, st) : ERR_NONE;
+	for (int64_t i = 0; i < st->n_pages && !g->pool.radix; i++) {
 		const struct pending_page *p = &st->pages[i];
 		/* Preempted meanwhile: what it would have written is nobody's. */
 		if (g->slots[p->slot].epoch == p->epoch)
 			kv_remember(&g->pool, p->block, p->key);
 	}
 	st->n_pages = 0;
+	return code;
+}
+
+int memory_ends(struct engine *g, struct slot *s, int32_t computed)
+{
+	int32_t full = computed / g->cfg.block_size, from = s->known_pages;
+	if (!g->pool.radix || g->cfg.cache_prompts_only || full <= from)
+		return ERR_NONE;
+	if (room_for_keys(g, full - from))
+		return ERR_MEMORY;
+	for (int32_t i = from; i < full; i++)
+		g->keys[i - from] = content_next(&s->content);
+	s->known_pages = full;
+	insert_pages(g, s, from, full);
+	return ERR_NONE;
 }
 
 static int look_up_pages(struct engine *g, int32_t req, int32_t limit)

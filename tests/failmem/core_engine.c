@@ -16,7 +16,7 @@
 
 struct world {
 	const char *policy, *params;
-	bool caching, priority, async, parents, log, cluster;
+	bool caching, priority, async, parents, log, cluster, tree;
 	int32_t budget; /* 0 = 12: prompts are computed in pieces */
 };
 
@@ -70,6 +70,7 @@ static int serve(const struct world *c, const struct workload *w, struct err *e)
 	cfg.max_num_seqs = 4;
 	cfg.max_num_batched_tokens = c->budget ? c->budget : 12;
 	cfg.prefix_caching = c->caching;
+	cfg.prefix_cache = c->tree ? PREFIX_RADIX : PREFIX_OFF;
 	cfg.async_scheduling = c->async;
 	cfg.queue_order = c->priority ? QUEUE_PRIORITY : QUEUE_FCFS;
 	cfg.check = true;
@@ -153,6 +154,8 @@ static void prefix_caching(void)
 	every_allocation(&(struct world){.policy = "chunked", .params = "", .caching = true});
 	every_allocation(&(struct world){.policy = "chunked", .params = "", .caching = true, .log = true});
 	every_allocation(&(struct world){.policy = "continuous", .params = "paged=on", .caching = true});
+	every_allocation(&(struct world){.policy = "chunked", .params = "", .caching = true, .tree = true});
+	every_allocation(&(struct world){.policy = "chunked", .params = "", .caching = true, .tree = true, .log = true});
 }
 
 static void priorities_and_parents(void)

@@ -136,6 +136,9 @@ static struct engine_config draw_config(const struct random_case *c)
 		cfg.block_size = sizes[rng_below(&r, 4)];
 		cfg.num_blocks = (int32_t)((tokens + cfg.block_size - 1) / cfg.block_size);
 	}
+	if (cfg.prefix_caching && rng_below(&r, 2))
+		cfg.prefix_cache = PREFIX_RADIX;
+	cfg.cache_prompts_only = rng_below(&r, 4) == 0;
 	cfg.exact_walk = cfg.check = true;
 	return cfg;
 }

@@ -5,6 +5,7 @@
 #include "core/err.h"
 #include "core/kv_contig.h"
 #include "core/kv_pool.h"
+#include "core/kv_radix.h"
 #include "core/rng.h"
 #include "tests/support/suite.h"
 
@@ -13,7 +14,7 @@ static struct kv_pool pool;
 static void make(int32_t blocks, bool caching)
 {
 	struct err e = {0};
-	CU_ASSERT_FATAL(kv_pool_init(&pool, blocks, 16, caching, &e) == ERR_NONE);
+	CU_ASSERT_FATAL(kv_pool_init(&pool, blocks, 16, caching ? PREFIX_HASH : PREFIX_OFF, &e) == ERR_NONE);
 }
 
 #define CHECK_IDS(ids, ...)                                                                                            \
@@ -182,6 +183,139 @@ static void pool_agrees_with_a_plain_model(void)
 	kv_pool_free(&pool);
 }
 
+/* --- the tree ----------------------------------------------------------------------------------------------------- */
+
+static void make_tree(int32_t blocks)
+{
+	struct err e = {0};
+	CU_ASSERT_FATAL(kv_pool_init(&pool, blocks, 16, PREFIX_RADIX, &e) == ERR_NONE);
+}
+
+static int32_t scratch[200000];
+#define CHECK_TREE() CU_ASSERT_PTR_NULL(kv_radix_check(&pool, scratch))
+
+/* Two requests computed the same two pages at once: the later one's are given back and it goes on with the earlier one's. */
+static void tree_gives_duplicates_back(void)
+{
+	int32_t a[3], b[3];
+	const uint64_t x[] = {11, 12, 13}, y[] = {11, 12, 23};
+	make_tree(8);
+	kv_alloc(&pool, 3, a);
+	kv_alloc(&pool, 3, b);
+	CHECK_IDS(b, 3, 4, 5);
+	CHECK_INT(kv_radix_insert(&pool, a, x, 0, 3), 0);
+	CHECK_INT(kv_radix_insert(&pool, b, y, 0, 3), 2);
+	CHECK_IDS(b, 0, 1, 5);
+	CHECK_INT(pool.n_free, 4);
+	CHECK_INT(pool.extra_refs, 2);
+	CHECK_INT(pool.radix->duplicates, 2);
+	CHECK_TREE();
+	kv_release(&pool, a, 3);
+	CHECK_INT(pool.n_cached, 1); /* 13; the others are locked from below */
+	CHECK_INT(pool.radix->n_leaves, 1);
+	kv_release(&pool, b, 3);
+	CHECK_INT(pool.n_free, 8);
+	CHECK_INT(pool.n_cached, 4);
+	CHECK_INT(pool.radix->n_leaves, 2);
+	CHECK_TREE();
+	kv_pool_free(&pool);
+}
+
+/* 1-2-3-4 came as one node; a lookup that ended after 2 split it. Of the leaves the one used least recently goes first, whole;
+ * then its parent is a leaf. */
+static void leaves_go_before_parents_and_whole(void)
+{
+	int32_t a[4], b[3], c[3], d[1];
+	const uint64_t x[] = {1, 2, 3, 4}, y[] = {7};
+	make_tree(6);
+	kv_alloc(&pool, 4, a);
+	kv_radix_insert(&pool, a, x, 0, 4);
+	kv_share(&pool, 0); /* a second request finds 1 and 2 */
+	kv_share(&pool, 1);
+	kv_radix_used(&pool, a, 2);
+	b[0] = 0, b[1] = 1;
+	kv_alloc(&pool, 1, b + 2);
+	kv_radix_insert(&pool, b, y, 2, 3);
+	kv_release(&pool, a, 4);
+	kv_release(&pool, b, 3);
+	CHECK_INT(pool.n_free, 6);
+	CHECK_TREE();
+	/* One block is blank; for two more, 3-4 goes: it was used before 7 was. */
+	kv_alloc(&pool, 3, c);
+	CHECK_INT(pool.evicted, 2);
+	CHECK_INT(kv_lookup(&pool, 3), KV_NO_BLOCK);
+	CHECK_INT(kv_lookup(&pool, 4), KV_NO_BLOCK);
+	CHECK_INT(kv_lookup(&pool, 7), 4);
+	CHECK_TREE();
+	kv_alloc(&pool, 1, d);
+	CHECK_INT(d[0], 4);
+	CHECK_INT(kv_lookup(&pool, 2), 1);
+	CHECK_INT(pool.radix->n_leaves, 1);
+	CHECK_TREE();
+	kv_alloc(&pool, 2, b); /* 1-2, one node */
+	CHECK_INT(pool.n_free, 0);
+	CHECK_INT(pool.n_cached, 0);
+	CHECK_TREE();
+	kv_pool_free(&pool);
+}
+
+/* What is locked stays, and what is above it: only the other branch can go. */
+static void locked_pages_are_never_evicted(void)
+{
+	int32_t a[3], b[2], c[3];
+	const uint64_t x[] = {1, 2, 3}, y[] = {8, 9};
+	make_tree(6);
+	kv_alloc(&pool, 3, a);
+	kv_radix_insert(&pool, a, x, 0, 3);
+	kv_alloc(&pool, 2, b);
+	kv_radix_insert(&pool, b, y, 0, 2);
+	kv_release(&pool, b, 2);
+	CHECK_INT(pool.n_free, 3);
+	kv_alloc(&pool, 3, c);
+	for (uint64_t key = 1; key <= 3; key++)
+		CHECK_INT(kv_lookup(&pool, key), (int32_t)key - 1);
+	CHECK_INT(kv_lookup(&pool, 8), KV_NO_BLOCK);
+	CHECK_TREE();
+	kv_pool_free(&pool);
+}
+
+/* A chain of 100,000 pages, each a node of its own, then a second branch at each: nothing is recursive, nothing walks. */
+static void tree_of_100000_nodes(void)
+{
+	enum { N = 100000 };
+	int32_t *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
+	make_tree(2 * N);
+	kv_alloc(&pool, N, a);
+	for (int32_t i = 0; i < N; i++) {
+		uint64_t key = 2 * (uint64_t)i + 2;
+		kv_radix_insert(&pool, a + i, &key, 0, 1); /* roots, to begin with */
+	}
+	kv_release(&pool, a, N);
+	CHECK_INT(pool.radix->n_leaves, N);
+	for (int32_t i = 0; i < N; i++)
+		kv_share(&pool, a[i]);
+	kv_alloc(&pool, N, b);
+	uint64_t *keys = malloc(N * sizeof *keys);
+	for (int32_t i = 0; i < N; i++)
+		keys[i] = 2 * (uint64_t)i + 3;
+	kv_radix_insert(&pool, b, keys, 0, N); /* one path of N pages */
+	for (int32_t i = 0; i < N; i += 2) {
+		int32_t end[1] = {b[i]};
+		kv_radix_used(&pool, end, 1); /* a lookup ended here: split */
+	}
+	kv_release(&pool, a, N);
+	kv_release(&pool, b, N);
+	CHECK_INT(pool.n_free, 2 * N);
+	CHECK_INT(pool.radix->n_leaves, N + 1);
+	kv_alloc(&pool, 2 * N, (a = realloc(a, 2 * N * sizeof *a)));
+	CHECK_INT(pool.evicted, 2 * N);
+	CHECK_TREE();
+	kv_pool_free(&pool);
+	free(a);
+	free(b);
+	free(keys);
+}
+
 static void contiguous_memory_is_first_fit_by_address(void)
 {
 	struct kv_contig c;
@@ -256,6 +390,10 @@ int main(void)
 		{"free_block_keeps_its_content_until_reused", free_block_keeps_its_content_until_reused},
 		{"equal_content_is_found_oldest_first", equal_content_is_found_oldest_first},
 		{"pool_agrees_with_a_plain_model", pool_agrees_with_a_plain_model},
+		{"tree_gives_duplicates_back", tree_gives_duplicates_back},
+		{"leaves_go_before_parents_and_whole", leaves_go_before_parents_and_whole},
+		{"locked_pages_are_never_evicted", locked_pages_are_never_evicted},
+		{"tree_of_100000_nodes", tree_of_100000_nodes},
 		{"contiguous_memory_is_first_fit_by_address", contiguous_memory_is_first_fit_by_address},
 		{"contiguous_memory_agrees_with_a_bitmap", contiguous_memory_agrees_with_a_bitmap},
 	};

@@ -1,0 +1,57 @@
+/* kv_radix.h: a prefix tree over the blocks of a paged pool (SGLang's radix cache; POLICIES of the published system in
+ * docs/prefix-caching.md).
+ *
+ * Known content is a tree: a page's parent is the page before it. A node is a run of pages that came in together; it is
+ * split where a lookup or an insertion ends or branches off within it. What no running request holds may go, a whole leaf
+ * at a time, the least recently used first; a parent becomes a leaf when its last child has gone.
+ *
+ * A page's identity is that of its whole prefix (core/content.h), so a child is found by identity alone and the tree needs
+ * no edges downwards: each page knows its parent, how many children it has, and which of them continues its node. Nothing
+ * is allocated after the start. A running request's table begins with pages of the tree, all the way from the root, so
+ * counting the tables that hold a page is counting the locks on it and below it.
+ *
+ * Unreferenced blocks are either blank (on a list, oldest first) or evictable (in the tree); both count as free. */
+#ifndef CORE_KV_RADIX_H
+#define CORE_KV_RADIX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct kv_pool;
+
+struct kv_radix { /* with the chains of the pool, at most 48 bytes a block */
+	int32_t *
+		parent; /* [num_blocks] the page before, KV_NO_BLOCK = first page; of a blank block: the next blank one */
+	int32_t *more; /* [num_blocks] the child that continues the page's node, KV_NO_BLOCK = its node ends here */
+	int32_t *children; /* [num_blocks] */
+	/* [num_blocks] when it was last used, on the scale of `clock`: as the end of a prefix, which passes it on to its parent
+	 * when it goes, so that using a prefix costs the same however long it is. */
+	uint32_t *used;
+	int32_t *heap; /* [n_leaves] pages that may go: unreferenced, no children; least recently used first */
+	int32_t *heap_at; /* [num_blocks] place of such a page */
+	int32_t n_leaves;
+	int32_t first_blank, last_blank, n_blank;
+	uint32_t clock; /* lookups and insertions so far; stays at its largest value, where order is by block number */
+	int64_t duplicates; /* blocks given back because the tree had their content already */
+};
+
+/* What kv_pool.c does differently with a tree. */
+int kv_radix_init(struct kv_pool *p, struct err *e);
+void kv_radix_free(struct kv_radix *r);
+void kv_radix_alloc(struct kv_pool *p, int32_t n, int32_t *ids);
+void kv_radix_unreferenced(struct kv_pool *p, int32_t block); /* its last table let go of it */
+void kv_radix_referenced(struct kv_pool *p, int32_t block); /* a first table holds it */
+
+/* A request was admitted with these pages, all that the tree has of its prompt. */
+void kv_radix_used(struct kv_pool *p, const int32_t *ids, int32_t n);
+
+/* The content of a table's pages `from` ... `to` - 1 has been computed: they join the tree after page from - 1, which is in it.
+ * Where it has a page already that one takes the table's place and the table's own is given back: ids[] changes. How many
+ * did. */
+int32_t kv_radix_insert(struct kv_pool *p, int32_t *ids, const uint64_t *keys, int32_t from, int32_t to);
+
+/* Parents, children, locks, nodes and the heap against each other; NULL or what is wrong. scratch is [num_blocks]. */
+const char *kv_radix_check(const struct kv_pool *p, int32_t *scratch);
+
+#endif
