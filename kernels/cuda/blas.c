@@ -84,15 +84,30 @@ static int load(struct blas *b, char *why, size_t size)
 	return -1;
 }
 
+/* The heuristic counts on matrices at multiples of 256 bytes unless it is told less. Pieces of them begin at multiples of 16. */
+static int set_preference(struct blas *b)
+{
+	static const cublasLtMatmulPreferenceAttributes_t places[] = {
+		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+	uint64_t workspace = WORKSPACE;
+	uint32_t alignment = 16;
+	int status = (int)b->f.cublasLtMatmulPreferenceCreate(&b->preference);
+	if (!status)
+		status = (int)b->f.cublasLtMatmulPreferenceSetAttribute(
+			b->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+	for (int i = 0; i < 4 && !status; i++)
+		status = (int)b->f.cublasLtMatmulPreferenceSetAttribute(b->preference, places[i], &alignment,
+									sizeof alignment);
+	return status;
+}
+
 static int start(struct blas *b, char *why, size_t size)
 {
 	size_t workspace = WORKSPACE;
 	int status = (int)b->f.cublasLtCreate(&b->handle);
 	if (!status)
-		status = (int)b->f.cublasLtMatmulPreferenceCreate(&b->preference);
-	if (!status)
-		status = (int)b->f.cublasLtMatmulPreferenceSetAttribute(
-			b->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+		status = set_preference(b);
 	if (status) {
 		snprintf(why, size, "cuBLAS cannot be started: %s",
 			 b->f.cublasLtGetStatusString((cublasStatus_t)status));
@@ -215,10 +230,20 @@ static bool same(const struct product *a, const struct product *b)
 	       a->biased == b->biased && a->apart == b->apart;
 }
 
-static int choose(struct blas *b, struct kept *k)
+/* The bias's place is an attribute as well; it is wanted before anything can be chosen. */
+static int set_bias(struct blas *b, struct kept *k, const void *bias)
+{
+	if (!k->shape.biased)
+		return 0;
+	return (int)b->f.cublasLtMatmulDescSetAttribute(k->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+}
+
+static int choose(struct blas *b, struct kept *k, const void *bias)
 {
 	cublasLtMatmulHeuristicResult_t best;
 	int n = 0, status = describe(b, k);
+	if (!status)
+		status = set_bias(b, k, bias);
 	if (!status)
 		status = (int)b->f.cublasLtMatmulAlgoGetHeuristic(b->handle, k->desc, k->w, k->x, k->y, k->y,
 								  b->preference, 1, &best, &n);
@@ -229,7 +254,7 @@ static int choose(struct blas *b, struct kept *k)
 	return status;
 }
 
-static struct kept *get(struct blas *b, const struct product *p, int *status)
+static struct kept *get(struct blas *b, const struct product *p, const void *bias, int *status)
 {
 	struct kept **at = bucket(b, p);
 	for (struct kept *k = *at; k; k = k->next)
@@ -243,7 +268,7 @@ static struct kept *get(struct blas *b, const struct product *p, int *status)
 	if (!k)
 		return NULL;
 	k->shape = *p;
-	*status = choose(b, k);
+	*status = choose(b, k, bias);
 	if (*status) {
 		forget(b, k);
 		return NULL;
@@ -259,10 +284,9 @@ int blas_run(struct blas *b, cudaStream_t st, const struct product *p, void *y, 
 {
 	static const float one = 1, zero = 0;
 	int status = 0;
-	struct kept *k = get(b, p, &status);
-	if (k && p->biased)
-		status = (int)b->f.cublasLtMatmulDescSetAttribute(k->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-								  sizeof bias);
+	struct kept *k = get(b, p, bias, &status);
+	if (k)
+		status = set_bias(b, k, bias);
 	if (k && !status)
 		status = (int)b->f.cublasLtMatmul(b->handle, k->desc, &one, w, k->w, x, k->x, &zero, y, k->y, y, k->y,
 						  &k->algo, b->workspace, WORKSPACE, st);

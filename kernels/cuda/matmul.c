@@ -14,7 +14,7 @@
 #include "kernels/cuda/set.h"
 #include "kernels/half.h"
 
-enum { PIECE_BYTES = 32 << 20, FEW_ROWS = 16, F8_ARCH = 89, F8_UNIT = 16 };
+enum { PIECE_BYTES = 32 << 20, FEW_ROWS = 16, F8_ARCH = 89, F8_UNIT = 16, PIECE_UNIT = 128 };
 
 struct matrix {
 	enum num type;
@@ -184,7 +184,8 @@ static int product_i8(struct cuda_set *s, enum num out, void *y, const void *x, 
 	/* y is [rows][n_out] and a piece is some of the columns: each has a product of its own, into its place. */
 	size_t row = (size_t)w->n_in * 2;
 	int32_t piece = (int32_t)(PIECE_BYTES / row);
-	piece = piece < 1 ? 1 : piece > w->n_out ? w->n_out : piece;
+	/* Each piece of y begins where cuBLAS can use it (blas.c). */
+	piece = piece >= w->n_out ? w->n_out : piece < PIECE_UNIT ? PIECE_UNIT : piece / PIECE_UNIT * PIECE_UNIT;
 	if (cuda_fit(s, &s->products, (size_t)piece * row, "int8 weights in bf16"))
 		return -1;
 	for (int32_t at = 0; at < w->n_out; at += piece) {

@@ -138,7 +138,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 	if (a->type != b->type || !d->turned || a->rows != b->rows || a->cols != y->rows || b->cols != y->cols ||
 	    a->ld < a->rows || b->ld < b->rows || y->ld < y->rows ||
 	    (f8 && (a->ld % 16 || b->ld % 16 || y->rows % 16)) ||
-	    (d->epilogue == CUBLASLT_EPILOGUE_BIAS && d->bias_type != y->type))
+	    (d->epilogue == CUBLASLT_EPILOGUE_BIAS && (d->bias_type != y->type || !d->bias)))
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	*n = 1;
 	return CUBLAS_STATUS_SUCCESS;
@@ -150,6 +150,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
 			      const cublasLtMatmulAlgo_t *, void *, size_t, cudaStream_t)
 {
 	fake_layout A = *la, B = *lb, Y = *ly;
+	if ((uintptr_t)a % 16 || (uintptr_t)b % 16 || (uintptr_t)y % 16)
+		return CUBLAS_STATUS_NOT_SUPPORTED;
 	fake_desc how = *d;
 	fake_enqueue([=] {
 		for (int64_t col = 0; col < Y.cols; col++)

@@ -22,7 +22,13 @@ typedef enum {
 	CUBLASLT_MATMUL_DESC_BIAS_POINTER,
 	CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE
 } cublasLtMatmulDescAttributes_t;
-typedef enum { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1 } cublasLtMatmulPreferenceAttributes_t;
+typedef enum {
+	CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
+	CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,
+	CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+	CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+	CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
+} cublasLtMatmulPreferenceAttributes_t;
 typedef struct fake_handle *cublasLtHandle_t;
 typedef struct fake_desc *cublasLtMatmulDesc_t;
 typedef struct fake_layout *cublasLtMatrixLayout_t;
@@ -42,15 +48,16 @@ size_t cublasLtGetVersion(void);
 const char *cublasLtGetStatusString(cublasStatus_t s);
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute, cudaDataType_t scale);
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d);
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t a, const void *from,
-					      size_t size);
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t a,
+					      const void *from, size_t size);
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType_t type, uint64_t rows, uint64_t cols,
 					  int64_t ld);
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l);
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p);
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p);
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t a,
-						    const void *from, size_t size);
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
+						    cublasLtMatmulPreferenceAttributes_t a, const void *from,
+						    size_t size);
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a,
 					      cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
 					      cublasLtMatrixLayout_t y, cublasLtMatmulPreference_t p, int most,
