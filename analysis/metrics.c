@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/gaps.h"
+#include "analysis/workflows.h"
 #include "core/err.h"
 #include "core/mem.h"
 
@@ -334,8 +335,11 @@ int metrics_compute(struct metrics *m, const struct metrics_input *in, struct er
 	dist_of_gaps(&m->latency[LATENCY_ITL], in->gaps, &in->percentiles);
 	m->itl_exact = gaps_exact(in->gaps);
 	steady(m, in, scratch);
+	int rc = workflows_compute(m, in, scratch, e);
 	mem_free(scratch);
+	if (rc)
+		return rc;
 	m->max_output_tokens_per_s = in->tally && m->completed ? (double)step_tally_most(in->tally) : NAN;
-	int rc = most_in_a_second(m, in, e);
+	rc = most_in_a_second(m, in, e);
 	return rc ? rc : ideal_hits(m, in->workload, e);
 }

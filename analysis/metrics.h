@@ -72,6 +72,18 @@ struct steady {
 	struct dist ttft, tpot, e2el, queue;
 };
 
+/* Of workflows: requests that wait for one another, or are of one session, together. The critical path leads back from a
+ * workflow's last finish, each time to the parent that finished last. Only workflows all of whose requests finished
+ * count but in n. */
+struct workflow_figures {
+	int64_t n, completed;
+	double throughput; /* completed per second of the run */
+	struct dist makespan; /* from its first arrival to its last finish */
+	double critical_requests; /* requests on the critical path, mean */
+	double critical_queue_share,
+		critical_tool_share; /* of all makespans: queueing, waiting for tools on that path */
+};
+
 struct metrics {
 	struct percentiles percentiles;
 	struct goodput_slo slo;
@@ -108,6 +120,9 @@ struct metrics {
 	double busy_share; /* of the run's duration that steps took */
 	double host_share; /* of the steps' time that the host took */
 	double mean_step_ns, mean_tokens_per_step; /* output tokens per step */
+
+	struct workflow_figures workflows;
+	double tenant_fairness; /* Jain's index of tenants' output tokens per second of latency; NAN below two */
 
 	struct steady steady;
 };

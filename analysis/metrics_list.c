@@ -171,6 +171,16 @@ static const struct scalar {
 	{"kv_internal_waste", "KV internal waste", "share", METRIC_LOWER, true, M_DOUBLE, M(kv_internal_waste)},
 	{"kv_reserved_waste", "KV reserved", "share", METRIC_LOWER, true, M_DOUBLE, M(kv_reserved_waste)},
 	{"kv_external_waste", "KV external waste", "share", METRIC_LOWER, false, M_DOUBLE, M(kv_external_waste)},
+	{"workflows", "workflows", "", METRIC_NEUTRAL, false, M_COUNT, M(workflows.n)},
+	{"completed_workflows", "workflows completed", "", METRIC_HIGHER, false, M_COUNT, M(workflows.completed)},
+	{"workflow_throughput", "workflow throughput", "1/s", METRIC_HIGHER, false, M_DOUBLE, M(workflows.throughput)},
+	{"critical_requests", "requests on critical path", "requests", METRIC_NEUTRAL, false, M_DOUBLE,
+	 M(workflows.critical_requests)},
+	{"critical_queue_share", "queueing on critical path", "share", METRIC_LOWER, false, M_DOUBLE,
+	 M(workflows.critical_queue_share)},
+	{"critical_tool_share", "tools on critical path", "share", METRIC_NEUTRAL, false, M_DOUBLE,
+	 M(workflows.critical_tool_share)},
+	{"tenant_fairness", "Jain index by tenant", "", METRIC_HIGHER, false, M_DOUBLE, M(tenant_fairness)},
 	{"steady_requests", "steady: requests", "requests", METRIC_NEUTRAL, false, M_COUNT, M(steady.n)},
 	{"steady_request_throughput", "steady: throughput", "req/s", METRIC_HIGHER, false, M_DOUBLE,
 	 M(steady.request_throughput)},
@@ -207,19 +217,24 @@ static void add(struct metric_value *out, int32_t *n, const char *prefix, const 
 	snprintf(v->label, sizeof v->label, "%s%s %s", *prefix ? "steady: " : "", label, what);
 }
 
-static void add_dist(struct metric_value *out, int32_t *n, const struct dist *d, const struct percentiles *p,
-		     const char *prefix, enum latency l, bool headline)
+static void add_named_dist(struct metric_value *out, int32_t *n, const struct dist *d, const struct percentiles *p,
+			   const char *prefix, const char *key, const char *label, bool headline, bool all)
 {
-	const char *key = latency_key(l), *label = latency_label(l);
 	add(out, n, prefix, key, label, "mean", d->mean, headline);
-	add(out, n, prefix, key, label, "median", d->median, headline && l <= LATENCY_E2EL);
+	add(out, n, prefix, key, label, "median", d->median, all);
 	add(out, n, prefix, key, label, "std", d->std, false);
 	out[*n - 1].better = METRIC_NEUTRAL;
 	for (int32_t i = 0; i < p->n; i++) {
 		char name[24];
-		add(out, n, prefix, key, label, percentile_name(p->p[i], name), d->p[i], headline && l <= LATENCY_E2EL);
+		add(out, n, prefix, key, label, percentile_name(p->p[i], name), d->p[i], all);
 		out[*n - 1].thin = percentile_is_thin(p->p[i], d->n);
 	}
+}
+
+static void add_dist(struct metric_value *out, int32_t *n, const struct dist *d, const struct percentiles *p,
+		     const char *prefix, enum latency l, bool headline)
+{
+	add_named_dist(out, n, d, p, prefix, latency_key(l), latency_label(l), headline, headline && l <= LATENCY_E2EL);
 }
 
 int32_t metrics_list(const struct metrics *m, const struct engine_stats *stats, struct metric_value *out)
@@ -238,6 +253,9 @@ int32_t metrics_list(const struct metrics *m, const struct engine_stats *stats, 
 	for (int l = 0; l < LATENCY_COUNT; l++)
 		add_dist(out, &n, &m->latency[l], &m->percentiles, "", (enum latency)l,
 			 l <= LATENCY_E2EL || l == LATENCY_QUEUE);
+	add(out, &n, "", "queue", "queue time", "max", m->latency[LATENCY_QUEUE].max, false);
+	add_named_dist(out, &n, &m->workflows.makespan, &m->percentiles, "", "makespan", "makespan", false, false);
+	add(out, &n, "", "makespan", "makespan", "max", m->workflows.makespan.max, false);
 	const struct steady *st = &m->steady;
 	add_dist(out, &n, &st->ttft, &m->percentiles, "steady_", LATENCY_TTFT, false);
 	add_dist(out, &n, &st->tpot, &m->percentiles, "steady_", LATENCY_TPOT, false);

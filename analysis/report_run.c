@@ -182,6 +182,22 @@ static void print_memory(FILE *f, const struct run_result *r)
 		fputc('\n', f);
 }
 
+static void print_workflows(FILE *f, const struct metrics *m)
+{
+	const struct workflow_figures *x = &m->workflows;
+	if (x->n) {
+		fprintf(f, "  workflows   %lld of %lld completed", (long long)x->completed, (long long)x->n);
+		if (x->completed)
+			fprintf(f,
+				"; makespan mean %.4g s, median %.4g s, longest %.4g s; critical path of %.3g requests",
+				x->makespan.mean / 1e9, x->makespan.median / 1e9, x->makespan.max / 1e9,
+				x->critical_requests);
+		fputc('\n', f);
+	}
+	if (!isnan(m->tenant_fairness))
+		fprintf(f, "  fairness    %.3f (Jain index of tenants' output speeds)\n", m->tenant_fairness);
+}
+
 int compare_print_run(FILE *f, const struct run_settings *s, const struct run_result *r, struct err *e)
 {
 	print_title(f, s, r);
@@ -190,5 +206,6 @@ int compare_print_run(FILE *f, const struct run_settings *s, const struct run_re
 	print_latencies(f, &r->metrics);
 	print_work(f, r);
 	print_memory(f, r);
+	print_workflows(f, &r->metrics);
 	return ferror(f) ? err_set(e, ERR_IO, "writing the figures: %s", strerror(errno)) : ERR_NONE;
 }

@@ -250,6 +250,19 @@ static void memory(struct jout *j, const struct run_result *r)
 	jout_int(j, "kv_bytes_per_token", r->kv_bytes_per_token);
 }
 
+static void workflows(struct jout *j, const struct metrics *m)
+{
+	const struct workflow_figures *f = &m->workflows;
+	jout_int(j, "workflows", f->n);
+	jout_int(j, "completed_workflows", f->completed);
+	jout_real(j, "workflow_throughput", f->throughput);
+	jout_real(j, "critical_requests", f->critical_requests);
+	jout_real(j, "critical_queue_share", f->critical_queue_share);
+	jout_real(j, "critical_tool_share", f->critical_tool_share);
+	jout_real(j, "tenant_fairness", m->tenant_fairness);
+	latency(j, "makespan", &f->makespan, &m->percentiles);
+}
+
 static void sums(struct jout *j, const struct metrics *m)
 {
 	jout_begin(j, "sums_ns", '{');
@@ -445,6 +458,7 @@ int result_json(const struct run_settings *s, const struct run_result *r, char *
 	failures(&j, m);
 	steps(&j, r);
 	memory(&j, r);
+	workflows(&j, m);
 	for (int l = LATENCY_NORMALIZED; l < LATENCY_COUNT; l++)
 		latency(&j, latency_key((enum latency)l), &m->latency[l], &m->percentiles);
 	sums(&j, m);

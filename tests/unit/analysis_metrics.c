@@ -513,9 +513,71 @@ static void objectives(void)
 	CHECK_STR(e.text, "goodput: \"itl:50\" is not an objective; they are ttft:MS, tpot:MS and e2el:MS");
 }
 
+/* A: 0 -> (1, 2) -> 3 with tools of 5, 0 and 2 ms; B: 4 and 5 of one session; milliseconds, makespans 50 and 40. */
+static void workflows_end_with_their_last_request(void)
+{
+	static const int32_t parents[] = {0, 0, 1, 2}, children[] = {1, 2, 3, 3};
+	struct bench b;
+	struct err e = {0};
+	set_up(&b);
+	finished(&b, 0, 1, 5, 10, 10, 2);
+	finished(&b, 15, 16, 20, 30, 10, 2);
+	finished(&b, 10, 12, 15, 20, 10, 2);
+	finished(&b, 32, 35, 40, 50, 10, 2);
+	finished(&b, 20, 24, 30, 40, 10, 2);
+	finished(&b, 45, 45, 50, 60, 10, 2);
+	for (int i = 0; i < 6; i++)
+		b.w.specs[i].session = i < 4 ? -1 : 0;
+	CHECK_INT(workload_link(&b.w, parents, children, 4, &e), ERR_NONE);
+	compute(&b, GOODPUT_NONE);
+	const struct workflow_figures *f = &b.m.workflows;
+	CHECK_INT(f->n, 2);
+	CHECK_INT(f->completed, 2);
+	CHECK_NEAR(f->makespan.mean, 45e6, 0);
+	CHECK_NEAR(f->makespan.max, 50e6, 0);
+	CHECK_NEAR(f->makespan.median, 45e6, 0);
+	CHECK_NEAR(f->throughput, 2 / 0.06, 1e-9);
+	CHECK_NEAR(f->critical_requests, 2, 0); /* 3, 1 and 0; 5 */
+	CHECK_NEAR(f->critical_queue_share, (3 + 1 + 1 + 0) / 90.0, 1e-12);
+	CHECK_NEAR(f->critical_tool_share, (2 + 5) / 90.0, 1e-12);
+	/* One that did not finish leaves its workflow out. */
+	b.r[5].state = REQUEST_ABORTED;
+	gaps_free(&b.gaps);
+	gaps_init(&b.gaps);
+	compute(&b, GOODPUT_NONE);
+	CHECK_INT(f->n, 2);
+	CHECK_INT(f->completed, 1);
+	CHECK_NEAR(f->makespan.mean, 50e6, 0);
+	tear_down(&b);
+}
+
+static void fairness_compares_the_speed_tenants_saw(void)
+{
+	struct bench b;
+	struct err e = {0};
+	int32_t one, two;
+	set_up(&b);
+	finished(&b, 0, 0, 50, 100, 10, 10); /* 100 tokens a second */
+	finished(&b, 0, 0, 50, 200, 10, 10); /* 50 */
+	compute(&b, GOODPUT_NONE);
+	CU_ASSERT_TRUE(isnan(b.m.tenant_fairness));
+	CHECK_INT(b.m.workflows.n, 0);
+	CU_ASSERT_TRUE(isnan(b.m.workflows.makespan.mean));
+	CHECK_INT(workload_tenant(&b.w, "one", &one, &e) + workload_tenant(&b.w, "two", &two, &e), 0);
+	b.w.specs[0].tenant = one;
+	b.w.specs[1].tenant = two;
+	gaps_free(&b.gaps);
+	gaps_init(&b.gaps);
+	compute(&b, GOODPUT_NONE);
+	CHECK_NEAR(b.m.tenant_fairness, 150.0 * 150 / (2 * (100.0 * 100 + 50 * 50)), 1e-12);
+	tear_down(&b);
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
+		{"workflows_end_with_their_last_request", workflows_end_with_their_last_request},
+		{"fairness_compares_the_speed_tenants_saw", fairness_compares_the_speed_tenants_saw},
 		{"latencies_by_hand", latencies_by_hand},
 		{"parts_add_up_to_the_whole", parts_add_up_to_the_whole},
 		{"counts_and_rates_by_hand", counts_and_rates_by_hand},
