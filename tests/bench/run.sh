@@ -48,6 +48,16 @@ row "the same, best of 9 (other programs disturb)" "$(value best_requests_per_s 
 row "step loop" "$(value steps_per_s <<<"$out")" "steps/s"
 row "one step" "$(value ns_per_step <<<"$out")" "ns"
 row "loop and metrics" "$(value requests_per_s_with_metrics <<<"$out")" "req/s"
+
+for cache in hash radix; do
+	for blocks in 1000000 10000000; do
+		out=$("$bench/bench_prefix" "$blocks" "$cache") || exit 1
+		row "$cache prefix cache, $blocks blocks: lookup" "$(value lookup_ns <<<"$out")" "ns/block" \
+			"<=$([ "$blocks" = 1000000 ] && echo 50 || echo 100)"
+		row "the same: filled, freed, evicted" "$(value turnover_ns <<<"$out")" "ns/block"
+		row "the same: its books" "$(value bytes_per_block <<<"$out")" "bytes" "<=48"
+	done
+done
 row "peak memory" "$(value peak_mb <<<"$out")" "MB"
 out=$("$bench/bench_run" store "$trace" "$tmp/a.db" 5) || exit 1
 row "run, every request stored in SQLite" "$(value requests_per_s_stored <<<"$out")" "req/s" ">=200000"
