@@ -87,20 +87,25 @@ static int wrong(uint64_t seed, bool first)
 	return n;
 }
 
+static int site_is_missed(int site)
+{
+	int found = 0;
+	shim_dropped = site;
+	for (uint64_t seed = 1; seed <= SEEDS && !found; seed++)
+		found = wrong(seed, true);
+	return found;
+}
+
 /* In a process of its own: what goes wrong may go wrong badly. Whether it was noticed. */
-static bool noticed(int site)
+static bool noticed(int (*fault)(int which), int which)
 {
 	int status;
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0) {
-		int found = 0;
 		if (!freopen("/dev/null", "w", stderr))
 			_exit(0);
-		shim_dropped = site;
-		for (uint64_t seed = 1; seed <= SEEDS && !found; seed++)
-			found = wrong(seed, true);
-		_exit(found > 0);
+		_exit(fault(which) > 0);
 	}
 	return child > 0 && waitpid(child, &status, 0) == child && status != 0;
 }
@@ -116,11 +121,11 @@ static void any_wait_left_out_is_noticed(void)
 {
 	int step = getenv("LOCKSTEP_TEST_SHORT") ? 4 : 1;
 	for (int site = 0; site < shim_sites(); site += step)
-		if (!noticed(site)) {
+		if (!noticed(site_is_missed, site)) {
 			printf("  nobody misses the %s\n", shim_site_name(site));
 			CU_FAIL("a wait left out was not noticed");
 		}
-	CU_ASSERT(!noticed(-1));
+	CU_ASSERT(!noticed(site_is_missed, -1));
 }
 
 /* Of every kernel. Without its last block, what it would have written is still NaN, or as it was. */
@@ -172,6 +177,11 @@ static int one_token_more(struct kernel_set *k, void *out, const void *qkv, cons
 	return one_token_off(k, out, qkv, r, a, s, kv, bad, 1);
 }
 
+static int attention_is_off(int act)
+{
+	return attention(act, NUM_BF16, 64) > most[act];
+}
+
 static void off_by_one_is_noticed(void)
 {
 	struct kernel_ops wrong_ops = *sets[0]->ops;
@@ -184,7 +194,7 @@ static void off_by_one_is_noticed(void)
 			sets[act]->ops = &wrong_ops;
 			CU_ASSERT(case_silu(sets[act], 7, 100) > most[act]);
 			CU_ASSERT(case_norm(sets[act], 3, 64, false) > most[act]);
-			CU_ASSERT(attention(act, NUM_BF16, 64) > most[act]);
+			CU_ASSERT(noticed(attention_is_off, act));
 			sets[act]->ops = right;
 		}
 }
