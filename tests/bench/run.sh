@@ -89,7 +89,7 @@ done < <("$bench/bench_cost" | grep '^cost_step')
 
 # Other programs print finished rows: "figure<TAB>value<TAB>unit[<TAB>wanted]".
 for program in "$bench"/bench_*; do
-	case $(basename "$program") in bench_run | bench_cost | *.*) continue ;; esac
+	case $(basename "$program") in bench_run | bench_cost | bench_prefix | *.*) continue ;; esac
 	while IFS=$'\t' read -r figure number unit wanted; do
 		[ -n "$unit" ] && row "$figure" "$number" "$unit" "$wanted"
 	done < <("$program")
