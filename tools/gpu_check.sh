@@ -93,15 +93,30 @@ check "decisions under replay, asynchronous" decisions --async-scheduling
 check "decisions under replay, every read verified" decisions --check
 check "decisions under replay, no graphs" decisions --enforce-eager
 
+# What the specifications call this GPU; GPU_CHECK_DEVICE where they have no name for it (a JSON file).
+name=$("$build/tests/gpu_ops" name)
+case $name in
+*H200*) device=h200 ;;
+*H100*PCIe*) device=h100-pcie ;;
+*H100*) device=h100-sxm ;;
+*A100*40GB*) device=a100-40g ;;
+*A100*) device=a100-80g ;;
+*B200*) device=b200 ;;
+*L40S*) device=l40s ;;
+*A10G*) device=a10g ;;
+*) device=l4 ;;
+esac
+device=${GPU_CHECK_DEVICE:-$device}
+
 # --- profile, validation ----------------------------------------------------------------------------------------------
 profile() {
-	"$lockstep" profile --backend cuda --model "$model" --max-tokens 4096 --budget 45 --db "$db" --name gpu --json -q \
+	"$lockstep" profile --backend cuda --model "$model" --max-tokens 4096 --budget 45 --db "$db" --name gpu --device "$device" --json -q \
 		>"$build/gpu-profile.json" || return 1
 	echo "$(jq '.points | length' "$build/gpu-profile.json") points"
 }
 check "profile of $model" profile
 validate() {
-	"$lockstep" validate --backend cuda --model "$model" --weights random:1 --dataset-path "$trace" --num-prompts 60 \
+	"$lockstep" validate --backend cuda --model "$model" --device "$device" --weights random:1 --dataset-path "$trace" --num-prompts 60 \
 		--policies "$("$lockstep" policies --json | jq -r "[.policies[].name] | join(\",\")")" \
 		--cost-model profiled:gpu --db "$db" --report "$build/gpu-validation.md" --json >"$build/gpu-validation.json" || return 1
 	echo "report in $build/gpu-validation.md"

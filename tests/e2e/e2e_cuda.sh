@@ -41,13 +41,15 @@ if [ -e "$tmp/lockstep-cuda.so" ] && ! [ -e /dev/nvidiactl ]; then
 	expect "no GPU: status 2" same "$status" 2
 	expect "no GPU: one line" lines "$err" 1
 	expect "no GPU: it says what is missing" grep -qE 'has no NVIDIA driver|finds no device|too old' <<<"$err"
-	run validate --backend cuda "${model[@]}" "${trace[@]}" --policies chunked
+	run validate --backend cuda --device h200 "${model[@]}" "${trace[@]}" --policies chunked
 	expect "validate: status 2" same "$status" 2
 	expect "validate: one line" lines "$err" 1
 else
 	skip "the plug-in without a GPU: $([ -e /dev/nvidiactl ] && echo "there is one" || echo "it is not built")"
 fi
 
+expect "a validation wants the GPU's specification" refused "which GPU is it?" validate --backend cuda "${model[@]}" \
+	"${trace[@]}"
 expect "--threads is the CPU's" refused "--threads goes with --backend cpu" replay --backend cuda "${model[@]}" "${trace[@]}" \
 	--threads 2
 expect "--batch-invariant is the CPU's" refused "--batch-invariant goes with --backend cpu" replay --backend cuda \

@@ -1,6 +1,6 @@
 /* gpu_ops.c: the operations of the CUDA set on a real device against the reference in double: the same table of attention
  * shapes as every other set, products in every type, and a whole model. `gpu_ops` takes all of it; with an argument shapes are
- * divided by that number (under compute-sanitizer). */
+ * divided by that number (under compute-sanitizer); `gpu_ops name` says what the device is. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,8 +152,8 @@ static void products_like_the_reference(void)
 		bool has_f8 = strstr(k->what, "sm_8") == NULL || strstr(k->what, "sm_89");
 		for (size_t r = 0; r < 5 && (types[t].as != NUM_F8 || has_f8); r++)
 			for (size_t s = 0; s < 3; s++) {
-				int32_t n_out = sizes[s][0] / (shrink > 4 ? 4 : 1),
-					n_in = sizes[s][1] / (shrink > 4 ? 4 : 1);
+				int32_t n_out = sizes[s][0] / (shrink > 4 ? 2 : 1),
+					n_in = sizes[s][1] / (shrink > 4 ? 2 : 1);
 				float *want = multiply(reference, NUM_F32, rows[r], n_out, n_in);
 				float *got = multiply(k, types[t].as, rows[r], n_out, n_in);
 				double off = kv_error(got, want, (size_t)rows[r] * (size_t)n_out);
@@ -214,6 +214,12 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
+	if (argc > 1 && strcmp(argv[1], "name") == 0) {
+		struct kernel_set *k = open_set(NUM_BF16);
+		puts(k->what);
+		k->ops->close(k);
+		return 0;
+	}
 	if (argc > 1)
 		shrink = atoi(argv[1]) > 0 ? atoi(argv[1]) : 1;
 	if (reference_kernels_open(&reference))
