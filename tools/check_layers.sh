@@ -22,7 +22,8 @@ allowed() {
 for layer in core kernels models policies sim exec traces analysis cli; do
 	may=$(allowed "$layer" | tr ' ' '|')
 	# Our own includes are in quotes and begin with a folder.
-	if grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' $(find "$layer" -name "*.[ch]") | grep -vE "\"($may)/"; then
+	if grep -rnE --include='*.[ch]' --include='*.cu' --include='*.cuh' --include='*.cc' \
+		'^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$layer" | grep -vE "\"($may)/"; then
 		echo "check-layers: $layer may only include $may" >&2
 		bad=1
 	fi
