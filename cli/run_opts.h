@@ -159,8 +159,8 @@ struct run_opts {
 /* Everything but the policies; a command defines RUN_OPTS_STRUCT before it lists them. */
 #define RUN_OPTS                                                                                                       \
 	{.name = "What serves it", .type = OPT_TITLE},                                                                 \
-		SERVING_DIMENSIONS(RUN_DIMENSION_ROW){.name = "What runs it", .type = OPT_TITLE}, \
-		BACKEND_DIMENSIONS(RUN_DIMENSION_ROW){.name = "The trace", .type = OPT_TITLE},                             \
+		SERVING_DIMENSIONS(RUN_DIMENSION_ROW){.name = "What runs it", .type = OPT_TITLE},                      \
+		BACKEND_DIMENSIONS(RUN_DIMENSION_ROW){.name = "The trace", .type = OPT_TITLE},                         \
 		TRACE_READ_OPTS(RUN_OPTS_STRUCT, run.trace), TRACE_RANDOM_OPTS(RUN_OPTS_STRUCT, run.trace),            \
 		{.name = "What is made of it", .type = OPT_TITLE}, TRACE_SHAPE_OPTS(RUN_OPTS_STRUCT, run.trace),       \
 		{.name = "What is reported", .type = OPT_TITLE}, RUN_REPORT_OPTS(RUN_OPTS_STRUCT, run)

@@ -92,7 +92,8 @@ int weight_quantization_parse(const char *text, struct weight_format *out, struc
 	return ERR_NONE;
 }
 
-static const char *const kv_names[] = {[KV_AUTO] = "auto", [KV_FP8] = "fp8", [KV_INT8] = "int8", [KV_BF16] = "bf16", [KV_FP32] = "fp32"};
+static const char *const kv_names[] = {
+	[KV_AUTO] = "auto", [KV_FP8] = "fp8", [KV_INT8] = "int8", [KV_BF16] = "bf16", [KV_FP32] = "fp32"};
 
 const char *kv_dtype_name(enum kv_dtype t)
 {
@@ -113,6 +114,7 @@ int kv_dtype_parse(const char *text, enum kv_dtype *out, struct err *e)
 	else if (dtype_find(text, &t) && t == DTYPE_FP32)
 		*out = KV_FP32;
 	else
-		return err_set(e, ERR_INPUT, "KV cache dtype \"%s\" is unknown: use auto, fp8, int8, bf16 or fp32", text);
+		return err_set(e, ERR_INPUT, "KV cache dtype \"%s\" is unknown: use auto, fp8, int8, bf16 or fp32",
+			       text);
 	return ERR_NONE;
 }

@@ -155,7 +155,8 @@ static void prefix_caching(void)
 	every_allocation(&(struct world){.policy = "chunked", .params = "", .caching = true, .log = true});
 	every_allocation(&(struct world){.policy = "continuous", .params = "paged=on", .caching = true});
 	every_allocation(&(struct world){.policy = "chunked", .params = "", .caching = true, .tree = true});
-	every_allocation(&(struct world){.policy = "chunked", .params = "", .caching = true, .tree = true, .log = true});
+	every_allocation(
+		&(struct world){.policy = "chunked", .params = "", .caching = true, .tree = true, .log = true});
 }
 
 static void priorities_and_parents(void)
