@@ -119,6 +119,13 @@ static bool same_text(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
+static bool same_sampling(const struct sampling *a, const struct sampling *b)
+{
+	if (a->temperature == 0 && b->temperature == 0)
+		return true; /* greedy, whatever the rest says */
+	return a->temperature == b->temperature && a->top_k == b->top_k && a->top_p == b->top_p && a->seed == b->seed;
+}
+
 bool executor_fits(const struct executor *x, const struct executor_setup *s, const struct model *m)
 {
 	const struct executor_setup *h = &x->setup;
@@ -128,6 +135,5 @@ bool executor_fits(const struct executor *x, const struct executor_setup *s, con
 	       same_text(h->isa, s->isa) && h->weight_type == s->weight_type && h->kv_type == s->kv_type &&
 	       h->threads == s->threads && h->batch_invariant == s->batch_invariant && h->eager == s->eager &&
 	       h->num_blocks >= s->num_blocks && h->block_size == s->block_size && h->kv_off == s->kv_off &&
-	       h->check == s->check && h->layers == s->layers &&
-	       memcmp(&h->sampling, &s->sampling, sizeof h->sampling) == 0;
+	       h->check == s->check && h->layers == s->layers && same_sampling(&h->sampling, &s->sampling);
 }

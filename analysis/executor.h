@@ -1,5 +1,5 @@
 /* executor.h: a model loaded on real kernels, ready for one run after another: kernels, weights, runner. Loading a model
- * of a billion parameters takes seconds, so comparisons and validations keep one. */
+ * of a billion parameters takes seconds, so a validation keeps one for all its runs. */
 #ifndef ANALYSIS_EXECUTOR_H
 #define ANALYSIS_EXECUTOR_H
 

@@ -344,17 +344,12 @@ static int identify(struct importing *m, const struct profile_text *texts, int32
 {
 	struct profile *p = m->p;
 	const struct profile_import *o = m->o;
-	const struct weight_format automatic = {.automatic = true};
-	struct weight_format asked = automatic, f;
-	enum kv_dtype kv = KV_AUTO;
+	struct weight_format f;
+	enum kv_dtype kv;
 	struct device d;
 	time_t now = time(NULL);
 	struct tm tm;
-	int rc = weight_format_parse(o->weight_dtype ? o->weight_dtype : "bf16", &asked, e);
-	if (rc == ERR_NONE)
-		rc = model_weight_format(m->model, &asked, &f, e);
-	if (rc == ERR_NONE && o->kv_dtype)
-		rc = kv_dtype_parse(o->kv_dtype, &kv, e);
+	int rc = model_formats(m->model, o->weight_dtype ? o->weight_dtype : "bf16", o->kv_dtype, &f, &kv, e);
 	if (rc)
 		return rc;
 	struct err unknown = {0};

@@ -124,19 +124,13 @@ struct bench {
 
 static int load_model(struct bench *b, const struct profile_measure *o, struct err *e)
 {
-	struct weight_format asked = {.automatic = true};
-	int rc = o->weight_dtype ? weight_format_parse(o->weight_dtype, &asked, e) : ERR_NONE;
-	if (rc == ERR_NONE && o->kv_dtype)
-		rc = kv_dtype_parse(o->kv_dtype, &b->kv, e);
-	if (rc == ERR_NONE && !o->model && !o->weights)
-		rc = err_set(e, ERR_INPUT,
-			     "what is to be measured? Give --model (`lockstep capacity --list` names them), or "
-			     "--weights that "
-			     "say what they are of");
+	if (!o->model && !o->weights)
+		return err_set(e, ERR_INPUT,
+			       "what is to be measured? Give --model (`lockstep capacity --list` names them), or "
+			       "--weights that say what they are of");
+	int rc = o->model ? model_load(&b->model, o->model, e) : weights_model(o->weights, &b->model, e);
 	if (rc == ERR_NONE)
-		rc = o->model ? model_load(&b->model, o->model, e) : weights_model(o->weights, &b->model, e);
-	if (rc == ERR_NONE)
-		rc = model_weight_format(&b->model, &asked, &b->format, e);
+		rc = model_formats(&b->model, o->weight_dtype, o->kv_dtype, &b->format, &b->kv, e);
 	if (rc == ERR_NONE)
 		rc = run_exec_formats(o->backend, &b->format, b->kv, &b->setup.weight_type, &b->setup.kv_type, e);
 	return rc;

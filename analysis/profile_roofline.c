@@ -8,7 +8,7 @@
 int profile_roofline_open(struct profile_roofline *r, const struct profile *p, const char *model, const char *device,
 			  const char *cost, struct err *e)
 {
-	struct weight_format asked;
+	enum kv_dtype kv;
 	struct cost_setup s;
 	*r = (struct profile_roofline){.share = p->tensor_parallel > 1 ? 1.0 / p->tensor_parallel : 1};
 	int rc = model_load(&r->model, model ? model : p->model, e);
@@ -18,13 +18,11 @@ int profile_roofline_open(struct profile_roofline *r, const struct profile *p, c
 		rc = err_set(e, ERR_INPUT, "the profile is of %s, whose shape is not that of %s", p->model,
 			     r->model.name);
 	if (rc == ERR_NONE)
-		rc = weight_format_parse(p->weight_dtype[0] ? p->weight_dtype : "auto", &asked, e);
-	if (rc == ERR_NONE)
-		rc = model_weight_format(&r->model, &asked, &r->format, e);
+		rc = model_formats(&r->model, p->weight_dtype, p->kv_dtype, &r->format, &kv, e);
 	if (rc == ERR_NONE) {
 		cost_setup_default(&s, &r->model, &r->device);
 		s.weights = r->format;
-		rc = kv_dtype_parse(p->kv_dtype[0] ? p->kv_dtype : "auto", &s.kv, e);
+		s.kv = kv;
 	}
 	if (rc == ERR_NONE && cost && strncmp(cost, "roofline", 8) != 0)
 		rc = err_set(e, ERR_INPUT,

@@ -135,12 +135,8 @@ static int model_of_weights(struct parts *p, struct err *e)
 static int load_hardware(struct parts *p, struct err *e)
 {
 	const struct run_settings *s = p->settings;
-	const struct weight_format automatic = {.automatic = true};
-	p->weights = automatic;
-	p->kv = KV_AUTO;
-	int rc = s->weight_dtype ? weight_format_parse(s->weight_dtype, &p->weights, e) : ERR_NONE;
-	if (rc == ERR_NONE && s->kv_dtype)
-		rc = kv_dtype_parse(s->kv_dtype, &p->kv, e);
+	/* Before anything is read from a file. */
+	int rc = model_formats(NULL, s->weight_dtype, s->kv_dtype, &p->weights, &p->kv, e);
 	/* A replay needs what the model says of lengths. */
 	if (rc == ERR_NONE && (s->model || p->kernels || (s->backend == BACKEND_REPLAY && s->weights))) {
 		rc = s->model ? model_load(&p->model, s->model, e) : model_of_weights(p, e);
@@ -152,8 +148,7 @@ static int load_hardware(struct parts *p, struct err *e)
 	}
 	if (rc || !p->has_model)
 		return rc;
-	struct weight_format asked = p->weights;
-	rc = model_weight_format(&p->model, &asked, &p->weights, e);
+	rc = model_formats(&p->model, s->weight_dtype, s->kv_dtype, &p->weights, &p->kv, e);
 	if (rc == ERR_NONE) {
 		p->result->weight_bytes = model_weight_bytes(&p->model, &p->weights);
 		p->result->kv_bytes_per_token = model_kv_bytes_per_token(&p->model, p->kv, &p->weights);

@@ -143,14 +143,9 @@ static bool by_memory(const struct run_settings *s)
 static int load_model(const struct run_settings *s, struct model *m, struct weight_format *weights, enum kv_dtype *kv,
 		      struct engine_config *c, struct err *e)
 {
-	struct weight_format asked = {.automatic = true};
-	int rc = s->weight_dtype ? weight_format_parse(s->weight_dtype, &asked, e) : ERR_NONE;
-	if (rc == ERR_NONE && s->kv_dtype)
-		rc = kv_dtype_parse(s->kv_dtype, kv, e);
+	int rc = s->model ? model_load(m, s->model, e) : weights_model(s->weights, m, e);
 	if (rc == ERR_NONE)
-		rc = s->model ? model_load(m, s->model, e) : weights_model(s->weights, m, e);
-	if (rc == ERR_NONE)
-		rc = model_weight_format(m, &asked, weights, e);
+		rc = model_formats(m, s->weight_dtype, s->kv_dtype, weights, kv, e);
 	*c = s->engine;
 	c->num_blocks = s->num_gpu_blocks_override;
 	if (rc || c->kv_off || c->num_blocks || by_memory(s))

@@ -5,62 +5,12 @@
 #include <time.h>
 
 #include "analysis/calibrate.h"
+#include "analysis/store_bind.h"
 #include "analysis/store_internal.h"
 #include "core/mem.h"
 
 #define STORING "storing the calibration"
 #define READING "reading the run's requests"
-
-/* Binds values one after the other. */
-struct binder {
-	sqlite3_stmt *q;
-	int at;
-	bool no_memory;
-};
-
-static void bind_text(struct binder *b, const char *v)
-{
-	if (sqlite3_bind_text(b->q, ++b->at, v, -1, SQLITE_TRANSIENT)) /* NULL -> null */
-		b->no_memory = true;
-}
-
-static void bind_int(struct binder *b, int64_t v)
-{
-	sqlite3_bind_int64(b->q, ++b->at, v);
-}
-
-static void bind_real(struct binder *b, double v)
-{
-	sqlite3_bind_double(b->q, ++b->at, v); /* NAN -> null */
-}
-
-static int once(struct store *s, struct binder *b, struct err *e)
-{
-	int rc = ERR_NONE;
-	if (b->no_memory)
-		rc = err_no_memory(e, STORING);
-	else if (sqlite3_step(b->q) != SQLITE_DONE)
-		rc = store_fail(s, e, STORING);
-	sqlite3_reset(b->q);
-	b->at = 0;
-	return rc;
-}
-
-static void bind_now(struct binder *b)
-{
-	char text[32];
-	time_t t = time(NULL);
-	struct tm tm;
-	bool known = gmtime_r(&t, &tm) && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
-	bind_text(b, known ? text : NULL);
-}
-
-static void bind_hex(struct binder *b, uint64_t v)
-{
-	char text[24];
-	snprintf(text, sizeof text, "%016" PRIx64, v);
-	bind_text(b, text);
-}
 
 static int add_row(struct store *s, const struct calibrate_options *o, const char *path,
 		   const struct calibrate_result *r, struct err *e)
@@ -77,7 +27,7 @@ static int add_row(struct store *s, const struct calibrate_options *o, const cha
 	if (rc)
 		return rc;
 	snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
-	bind_now(&b);
+	bind_date(&b, (int64_t)time(NULL));
 	bind_text(&b, LOCKSTEP_VERSION);
 	bind_text(&b, path);
 	bind_text(&b, measured_format_names[o->measured->format]);
@@ -92,7 +42,7 @@ static int add_row(struct store *s, const struct calibrate_options *o, const cha
 	bind_int(&b, r->evals);
 	bind_real(&b, r->wall_s);
 	bind_int(&b, r->interrupted);
-	rc = once(s, &b, e);
+	rc = store_run_once(s, &b, STORING, e);
 	sqlite3_finalize(b.q);
 	return rc;
 }
@@ -113,7 +63,7 @@ static int add_params(struct store *s, const struct calibrate_result *r, struct 
 		bind_real(&b, x->low);
 		bind_real(&b, x->high);
 		bind_text(&b, x->undetermined ? x->why : NULL);
-		rc = once(s, &b, e);
+		rc = store_run_once(s, &b, STORING, e);
 	}
 	sqlite3_finalize(b.q);
 	return rc;
@@ -134,7 +84,7 @@ static int add_errors(struct store *s, const struct calibrate_result *r, struct 
 		bind_real(&b, r->after[part].measured_ns[m][k] / 1e6);
 		bind_real(&b, r->before[part].percent[m][k]);
 		bind_real(&b, r->after[part].percent[m][k]);
-		rc = once(s, &b, e);
+		rc = store_run_once(s, &b, STORING, e);
 	}
 	sqlite3_finalize(b.q);
 	return rc;
@@ -152,7 +102,7 @@ static int set_result(struct store *s, const struct calibrate_options *o, const 
 	if (rc == ERR_NONE) {
 		bind_text(&b, json);
 		bind_int(&b, r->calibration_id);
-		rc = once(s, &b, e);
+		rc = store_run_once(s, &b, STORING, e);
 	}
 	sqlite3_finalize(b.q);
 	mem_free(json);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analysis/run.h"
+#include "analysis/store_bind.h"
 #include "analysis/store_internal.h"
 #include "core/mem.h"
 #include "core/near.h"
@@ -30,103 +31,83 @@
 
 /* --- writing ------------------------------------------------------------------------------------------------------ */
 
-static int bind_text(sqlite3_stmt *q, int at, const char *text)
-{
-	return text[0] ? sqlite3_bind_text(q, at, text, -1, SQLITE_TRANSIENT) : sqlite3_bind_null(q, at);
-}
-
-static int bind_hex(sqlite3_stmt *q, int at, uint64_t v)
-{
-	char text[24];
-	snprintf(text, sizeof text, "%016" PRIx64, v);
-	return sqlite3_bind_text(q, at, text, -1, SQLITE_TRANSIENT);
-}
-
-static int run_once(struct store *s, sqlite3_stmt *q, int bound, struct err *e)
-{
-	if (bound)
-		return err_no_memory(e, STORING);
-	int rc = sqlite3_step(q) == SQLITE_DONE ? ERR_NONE : store_fail(s, e, STORING);
-	sqlite3_reset(q);
-	return rc;
-}
-
 static int insert_profile(struct store *s, struct profile *p, struct err *e)
 {
-	sqlite3_stmt *q;
-	int at = 0, bound = 0;
-	int rc = store_prepare(s, &q,
+	struct binder b = {0};
+	int rc = store_prepare(s, &b.q,
 			       "INSERT INTO profiles (" COLUMNS
 			       ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			       STORING, e);
 	if (rc)
 		return rc;
-#define BIND_TEXT(field) bound |= bind_text(q, ++at, p->field);
-#define BIND_NUMBER(field) bound |= sqlite3_bind_int64(q, ++at, p->field);
+#define BIND_TEXT(field) bind_text_or_null(&b, p->field);
+#define BIND_NUMBER(field) bind_int(&b, p->field);
 	TEXTS(BIND_TEXT)
 	NUMBERS(BIND_NUMBER)
-	bound |= bind_hex(q, ++at, p->shape);
-	bound |= bind_hex(q, ++at, p->hash);
-	rc = run_once(s, q, bound, e);
+	bind_hex(&b, p->shape);
+	bind_hex(&b, p->hash);
+	rc = store_run_once(s, &b, STORING, e);
 	if (rc == ERR_NONE)
 		p->id = sqlite3_last_insert_rowid(s->db);
-	sqlite3_finalize(q);
+	sqlite3_finalize(b.q);
 	return rc;
 }
 
 static int insert_points(struct store *s, const struct profile *p, struct err *e)
 {
-	sqlite3_stmt *q;
-	int rc = store_prepare(s, &q, "INSERT INTO profile_points VALUES (?, ?, ?, ?, ?, ?, ?, ?)", STORING, e);
+	struct binder b = {0};
+	int rc = store_prepare(s, &b.q, "INSERT INTO profile_points VALUES (?, ?, ?, ?, ?, ?, ?, ?)", STORING, e);
 	for (int32_t i = 0; rc == ERR_NONE && i < p->n_points; i++) {
 		const struct profile_point *t = &p->points[i];
-		sqlite3_bind_int64(q, 1, p->id);
-		int bound = sqlite3_bind_text(q, 2, profile_op_names[t->op], -1, SQLITE_STATIC);
-		sqlite3_bind_int(q, 3, t->x);
-		sqlite3_bind_int64(q, 4, t->y);
-		sqlite3_bind_double(q, 5, t->ns);
-		sqlite3_bind_double(q, 6, t->low_ns);
-		sqlite3_bind_double(q, 7, t->high_ns);
-		sqlite3_bind_int(q, 8, t->repeats);
-		rc = run_once(s, q, bound, e);
+		bind_int(&b, p->id);
+		bind_text(&b, profile_op_names[t->op]);
+		bind_int(&b, t->x);
+		bind_int(&b, t->y);
+		bind_real(&b, t->ns);
+		bind_real(&b, t->low_ns);
+		bind_real(&b, t->high_ns);
+		bind_int(&b, t->repeats);
+		rc = store_run_once(s, &b, STORING, e);
 	}
-	sqlite3_finalize(q);
+	sqlite3_finalize(b.q);
 	return rc;
 }
 
 static int insert_steps(struct store *s, const struct profile *p, struct err *e)
 {
-	sqlite3_stmt *q;
-	int rc = store_prepare(s, &q, "INSERT INTO profile_steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", STORING, e);
+	struct binder b = {0};
+	int rc = store_prepare(s, &b.q, "INSERT INTO profile_steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", STORING,
+			       e);
 	for (int32_t i = 0; rc == ERR_NONE && i < p->n_steps; i++) {
 		const struct profile_step *t = &p->steps[i];
 		const int64_t numbers[] = {p->id,          i,          t->decodes, t->decode_mean, t->chunk,
 					   t->chunk_start, t->sampled, t->repeats};
-		const double reals[] = {t->ns, t->low_ns, t->high_ns};
-		for (int k = 0; k < 8; k++)
-			sqlite3_bind_int64(q, k + 1, numbers[k]);
-		for (int k = 0; k < 3; k++)
-			sqlite3_bind_double(q, k + 9, reals[k]);
-		rc = run_once(s, q, 0, e);
+		for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+			bind_int(&b, numbers[k]);
+		bind_real(&b, t->ns);
+		bind_real(&b, t->low_ns);
+		bind_real(&b, t->high_ns);
+		rc = store_run_once(s, &b, STORING, e);
 	}
-	sqlite3_finalize(q);
+	sqlite3_finalize(b.q);
 	return rc;
 }
 
 static int refuse_name(struct store *s, const struct profile *p, struct err *e)
 {
-	sqlite3_stmt *q;
+	struct binder b = {0};
 	if (!p->name[0])
 		return ERR_NONE;
-	int rc = store_prepare(s, &q, "SELECT profile_id FROM profiles WHERE name = ?", STORING, e);
+	int rc = store_prepare(s, &b.q, "SELECT profile_id FROM profiles WHERE name = ?", STORING, e);
 	if (rc)
 		return rc;
-	if (bind_text(q, 1, p->name))
+	bind_text(&b, p->name);
+	if (b.no_memory)
 		rc = err_no_memory(e, STORING);
-	else if (sqlite3_step(q) == SQLITE_ROW)
+	else if (sqlite3_step(b.q) == SQLITE_ROW)
 		rc = err_set(e, ERR_INPUT, "%s: profile %lld is called \"%s\" already: choose another --name", s->path,
-			     (long long)sqlite3_column_int64(q, 0), p->name);
-	sqlite3_finalize(q);
+			     (long long)sqlite3_column_int64(b.q, 0), p->name);
+	sqlite3_finalize(b.q);
 	return rc;
 }
 
@@ -383,14 +364,12 @@ struct wanted {
 
 static int want(struct wanted *w, const struct run_settings *r, struct err *e)
 {
-	struct weight_format asked = {.automatic = true}, f;
-	enum kv_dtype kv = KV_AUTO;
+	struct weight_format f;
+	enum kv_dtype kv;
 	*w = (struct wanted){.use = {.threads = r->threads,
 				     .block_size = r->engine.block_size,
 				     .tensor_parallel = r->tensor_parallel}};
-	int rc = r->weight_dtype ? weight_format_parse(r->weight_dtype, &asked, e) : ERR_NONE;
-	if (rc == ERR_NONE && r->kv_dtype)
-		rc = kv_dtype_parse(r->kv_dtype, &kv, e);
+	int rc = model_formats(NULL, r->weight_dtype, r->kv_dtype, &f, &kv, e);
 	if (rc == ERR_NONE && r->device) {
 		rc = device_load(&w->device, r->device, e);
 		w->use.device = w->device.name;
@@ -401,7 +380,7 @@ static int want(struct wanted *w, const struct run_settings *r, struct err *e)
 	if (rc)
 		return rc;
 	w->use.model = &w->model;
-	rc = model_weight_format(&w->model, &asked, &f, e);
+	rc = model_formats(&w->model, r->weight_dtype, r->kv_dtype, &f, &kv, e);
 	if (rc == ERR_NONE) {
 		w->use.weight_dtype = profile_weight_name(&f);
 		w->use.kv_dtype = profile_kv_name(kv, &f);

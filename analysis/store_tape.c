@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/store_bind.h"
 #include "analysis/store_internal.h"
 #include "core/mem.h"
 #include "exec/tape.h"
@@ -34,15 +35,6 @@ static int bind_ids(sqlite3_stmt *q, int at, const int32_t *v, int64_t n)
 		put(bytes + 4 * i, (uint32_t)v[i], 4);
 	int rc = sqlite3_bind_blob64(q, at, bytes, (sqlite3_uint64)n * 4, SQLITE_TRANSIENT);
 	mem_free(bytes);
-	return rc;
-}
-
-static int store_row(struct store *s, sqlite3_stmt *q, int bound, struct err *e)
-{
-	if (bound)
-		return err_no_memory(e, WHAT);
-	int rc = sqlite3_step(q) == SQLITE_DONE ? ERR_NONE : store_fail(s, e, WHAT);
-	sqlite3_reset(q);
 	return rc;
 }
 
@@ -82,7 +74,8 @@ int store_write_tape(struct store *s, const struct tape *t, struct err *e)
 	for (int64_t i = 0; rc == ERR_NONE && i < t->n; i++) {
 		int bound = bind_input(q, t, &t->entries[i]);
 		sqlite3_bind_int64(q, I_ID, (s->run_id << STORE_ID_BITS) + i);
-		rc = store_row(s, q, bound, e);
+		struct binder b = {.q = q, .no_memory = bound != 0};
+		rc = store_run_once(s, &b, WHAT, e);
 	}
 	sqlite3_finalize(q);
 	return rc;
@@ -184,7 +177,8 @@ int store_write_outputs(struct store *s, const struct run_result *r, struct err 
 		if (n == 0)
 			continue;
 		sqlite3_bind_int64(q, 1, (s->run_id << STORE_ID_BITS) + i);
-		rc = store_row(s, q, bind_ids(q, 2, r->output_ids + r->output_at[i], n), e);
+		struct binder b = {.q = q, .no_memory = bind_ids(q, 2, r->output_ids + r->output_at[i], n) != 0};
+		rc = store_run_once(s, &b, WHAT, e);
 	}
 	sqlite3_finalize(q);
 	return rc;

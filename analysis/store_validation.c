@@ -5,52 +5,12 @@
 #include <time.h>
 
 #include "analysis/jout.h"
+#include "analysis/store_bind.h"
 #include "analysis/store_internal.h"
 #include "analysis/validate.h"
 #include "core/mem.h"
 
 #define WHAT "storing the validation"
-
-/* Binds values one after the other. */
-struct binder {
-	sqlite3_stmt *q;
-	int at;
-	bool no_memory;
-};
-
-static void bind_text(struct binder *b, const char *v)
-{
-	if (sqlite3_bind_text(b->q, ++b->at, v && *v ? v : NULL, -1, SQLITE_TRANSIENT)) /* "" -> null */
-		b->no_memory = true;
-}
-
-static void bind_int(struct binder *b, int64_t v)
-{
-	sqlite3_bind_int64(b->q, ++b->at, v);
-}
-
-static void bind_real(struct binder *b, double v)
-{
-	sqlite3_bind_double(b->q, ++b->at, v); /* NAN -> null */
-}
-
-/* NULL where there is none. */
-static void bind_int_if(struct binder *b, bool there, int64_t v)
-{
-	if (there)
-		bind_int(b, v);
-	else
-		sqlite3_bind_null(b->q, ++b->at);
-}
-
-static void bind_now(struct binder *b)
-{
-	char text[32];
-	time_t t = time(NULL);
-	struct tm tm;
-	bool known = gmtime_r(&t, &tm) && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
-	bind_text(b, known ? text : NULL);
-}
 
 static void bind_parting(struct binder *b, const struct validate_result *r)
 {
@@ -58,7 +18,7 @@ static void bind_parting(struct binder *b, const struct validate_result *r)
 	char text[2 * DECISION_LINE + 64];
 	snprintf(text, sizeof text, "step %lld: executed \"%s\", replayed \"%s\"", (long long)p->step, p->executed,
 		 p->replayed);
-	bind_text(b, p->step >= 0 ? text : r->replay_text);
+	bind_text_or_null(b, p->step >= 0 ? text : r->replay_text);
 }
 
 static const char insert_validation[] =
@@ -72,15 +32,15 @@ static const char insert_validation[] =
 
 static void bind_what(struct binder *b, const struct validate_result *r)
 {
-	bind_text(b, run_status_name(r->status));
-	bind_text(b, r->status_text);
-	bind_now(b);
-	bind_text(b, LOCKSTEP_VERSION);
-	bind_text(b, r->label);
-	bind_text(b, r->settings.policy);
+	bind_text_or_null(b, run_status_name(r->status));
+	bind_text_or_null(b, r->status_text);
+	bind_date(b, (int64_t)time(NULL));
+	bind_text_or_null(b, LOCKSTEP_VERSION);
+	bind_text_or_null(b, r->label);
+	bind_text_or_null(b, r->settings.policy);
 	bind_int_if(b, r->executed.run_id > 0, r->executed.run_id);
 	bind_int_if(b, r->simulated.run_id > 0, r->simulated.run_id);
-	bind_text(b, r->cost);
+	bind_text_or_null(b, r->cost);
 	bind_real(b, r->load > 0 ? r->load : NAN);
 	bind_real(b, r->load > 0 ? r->capacity : NAN);
 	bind_real(b, r->offered_rate);
@@ -102,7 +62,7 @@ static void bind_found(struct binder *b, const struct validate_result *r)
 	bind_real(b, r->allowed);
 	bind_int_if(b, !isnan(r->allowed), r->beyond);
 	bind_int(b, validate_passed(r));
-	bind_text(b, m.cpu);
+	bind_text_or_null(b, m.cpu);
 	bind_real(b, r->contention.load);
 	bind_real(b, r->contention.others);
 	bind_real(b, r->contention.steal);
@@ -122,11 +82,8 @@ static int add_validation(struct store *s, const struct validate_result *r, stru
 	if (rc == ERR_NONE) {
 		bind_what(&b, r);
 		bind_found(&b, r);
-		bind_text(&b, json);
-		if (b.no_memory)
-			rc = err_no_memory(e, WHAT);
-		else if (sqlite3_step(b.q) != SQLITE_DONE)
-			rc = store_fail(s, e, WHAT);
+		bind_text_or_null(&b, json);
+		rc = store_run_once(s, &b, WHAT, e);
 		sqlite3_finalize(b.q);
 	}
 	mem_free(json);
@@ -140,23 +97,17 @@ static int add_errors(struct store *s, const struct validate_result *r, int64_t 
 	struct binder b = {0};
 	int rc = store_prepare(s, &b.q, "INSERT INTO validation_errors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", WHAT, e);
 	for (int32_t i = 0; rc == ERR_NONE && i < n; i++) {
-		b.at = 0;
 		bind_int(&b, id);
-		if (sqlite3_bind_text(b.q, ++b.at, rows[i].what, -1, SQLITE_STATIC) ||
-		    sqlite3_bind_text(b.q, ++b.at, rows[i].of, -1, SQLITE_STATIC) ||
-		    sqlite3_bind_text(b.q, ++b.at, rows[i].statistic, -1, SQLITE_STATIC)) {
-			rc = err_no_memory(e, WHAT);
-			break;
-		}
+		bind_text(&b, rows[i].what);
+		bind_text(&b, rows[i].of);
+		bind_text(&b, rows[i].statistic);
 		bind_real(&b, rows[i].measured);
 		bind_real(&b, rows[i].simulated);
 		bind_real(&b, rows[i].error);
 		bind_real(&b, rows[i].spread);
 		bind_int(&b, rows[i].n);
 		bind_int(&b, rows[i].uncertain);
-		if (sqlite3_step(b.q) != SQLITE_DONE)
-			rc = store_fail(s, e, WHAT);
-		sqlite3_reset(b.q);
+		rc = store_run_once(s, &b, WHAT, e);
 	}
 	sqlite3_finalize(b.q);
 	return rc;

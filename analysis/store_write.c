@@ -5,71 +5,17 @@
 #include <time.h>
 
 #include "analysis/result_json.h"
+#include "analysis/store_bind.h"
 #include "analysis/store_internal.h"
 #include "core/mem.h"
 #include "sim/profile.h"
 
 #define WHAT "storing the run"
 
-/* Binds values one after the other. */
-struct binder {
-	sqlite3_stmt *q;
-	int at;
-	bool no_memory; /* a value was lost: the statement must not run */
-};
-
-static void bind_text(struct binder *b, const char *v)
-{
-	if (sqlite3_bind_text(b->q, ++b->at, v, -1, SQLITE_TRANSIENT)) /* NULL -> null */
-		b->no_memory = true;
-}
-
-static void bind_int(struct binder *b, int64_t v)
-{
-	sqlite3_bind_int64(b->q, ++b->at, v);
-}
-
-static void bind_real(struct binder *b, double v)
-{
-	sqlite3_bind_double(b->q, ++b->at, v); /* NAN -> null */
-}
-
-static void bind_hex(struct binder *b, uint64_t v)
-{
-	char text[24];
-	snprintf(text, sizeof text, "%016llx", (unsigned long long)v);
-	bind_text(b, text);
-}
-
-static void bind_null(struct binder *b)
-{
-	sqlite3_bind_null(b->q, ++b->at);
-}
-
-static void bind_int_or_null(struct binder *b, int64_t v)
-{
-	if (v)
-		bind_int(b, v);
-	else
-		bind_null(b);
-}
-
-static void bind_hex_or_null(struct binder *b, uint64_t v)
-{
-	if (v)
-		bind_hex(b, v);
-	else
-		bind_null(b);
-}
-
 /* Runs a statement that has been bound and releases it. */
 static int finish(struct store *s, struct binder *b, struct err *e)
 {
-	int rc = ERR_NONE;
-	if (b->no_memory)
-		rc = err_no_memory(e, WHAT);
-	else if (sqlite3_step(b->q) != SQLITE_DONE)
-		rc = store_fail(s, e, WHAT);
+	int rc = store_run_once(s, b, WHAT, e);
 	sqlite3_finalize(b->q);
 	return rc;
 }
@@ -123,13 +69,13 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_text(b, s->cost);
 	bind_text(b, r->backend);
 	bind_real(b, s->gpu_memory_utilization);
-	bind_int_or_null(b, s->num_gpu_blocks_override);
+	bind_int_if(b, s->num_gpu_blocks_override != 0, s->num_gpu_blocks_override);
 	bind_int(b, c->num_blocks);
 	bind_int(b, c->block_size);
 	bind_int(b, c->max_num_seqs);
 	bind_int(b, c->max_num_batched_tokens);
 	bind_int(b, c->max_model_len);
-	bind_int_or_null(b, c->max_concurrency);
+	bind_int_if(b, c->max_concurrency != 0, c->max_concurrency);
 	bind_int(b, !c->kv_off);
 	bind_int(b, c->prefix_caching);
 	bind_text(b, prefix_cache_names[c->prefix_cache]);
@@ -170,7 +116,7 @@ static void bind_execution(struct binder *b, const struct run_settings *s, const
 		bind_int(b, s->arm);
 	else
 		bind_null(b);
-	bind_int_or_null(b, s->profile ? s->profile->id : 0);
+	bind_int_if(b, s->profile ? s->profile->id : 0 != 0, s->profile ? s->profile->id : 0);
 	bind_hex_or_null(b, s->profile ? s->profile->hash : 0);
 	bind_text(b, r->backend_what[0] ? r->backend_what : NULL);
 	if (!run_backend_executes(s->backend))
@@ -185,18 +131,7 @@ static void bind_execution(struct binder *b, const struct run_settings *s, const
 	bind_real(b, s->sampling.temperature);
 	bind_int(b, s->sampling.top_k);
 	bind_real(b, s->sampling.top_p);
-	bind_int_or_null(b, s->kv_cache_memory_bytes);
-}
-
-static void bind_date(struct binder *b, int64_t unix_s)
-{
-	char text[32];
-	time_t t = (time_t)unix_s;
-	struct tm tm;
-	if (unix_s && gmtime_r(&t, &tm) && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm))
-		bind_text(b, text);
-	else
-		bind_null(b);
+	bind_int_if(b, s->kv_cache_memory_bytes != 0, s->kv_cache_memory_bytes);
 }
 
 static int add_run(struct store *s, const struct run_settings *settings, const struct workload *w,
@@ -298,22 +233,17 @@ static int write_metrics(struct store *s, const struct run_result *r, struct err
 	if (!list)
 		return err_no_memory(e, "metrics");
 	int32_t n = metrics_list(&r->metrics, &r->stats, list);
-	sqlite3_stmt *q = NULL;
-	int rc = store_prepare(s, &q, "INSERT INTO metrics VALUES (?, ?, ?, ?, ?)", WHAT, e);
+	struct binder b = {0};
+	int rc = store_prepare(s, &b.q, "INSERT INTO metrics VALUES (?, ?, ?, ?, ?)", WHAT, e);
 	for (int32_t i = 0; rc == ERR_NONE && i < n; i++) {
-		struct binder b = {.q = q};
 		bind_int(&b, s->run_id);
 		bind_text(&b, list[i].key);
 		bind_real(&b, list[i].value);
 		bind_text(&b, list[i].unit);
 		bind_int(&b, list[i].thin);
-		if (b.no_memory)
-			rc = err_no_memory(e, WHAT);
-		else if (sqlite3_step(q) != SQLITE_DONE)
-			rc = store_fail(s, e, WHAT);
-		sqlite3_reset(q);
+		rc = store_run_once(s, &b, WHAT, e);
 	}
-	sqlite3_finalize(q);
+	sqlite3_finalize(b.q);
 	mem_free(list);
 	return rc;
 }

@@ -258,13 +258,9 @@ static int count_new(struct generate_job *j, int32_t *n_new, struct err *e)
 static int formats(const char *backend, const struct model *m, const char *weights, const char *kv,
 		   enum num *weight_type, enum num *kv_type, struct err *e)
 {
-	struct weight_format asked, w;
+	struct weight_format w;
 	enum kv_dtype k;
-	int rc = weight_format_parse(weights, &asked, e);
-	if (!rc)
-		rc = model_weight_format(m, &asked, &w, e);
-	if (!rc)
-		rc = kv_dtype_parse(kv, &k, e);
+	int rc = model_formats(m, weights, kv, &w, &k, e);
 	return rc ? rc : run_exec_formats(backend, &w, k, weight_type, kv_type, e);
 }
 

@@ -281,6 +281,7 @@ static int set_reports(struct arm *arm, const struct run_opts *o, struct err *e)
 	s->max_tokens_mode = o->trace.max_tokens_mode;
 	s->seed = o->trace.seed;
 	s->engine.seed = o->trace.seed;
+	s->sampling.seed = o->trace.seed;
 	return ERR_NONE;
 }
 

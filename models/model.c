@@ -69,6 +69,17 @@ int64_t model_weight_bytes(const struct model *m, const struct weight_format *f)
 	return (int64_t)(bytes + 0.5);
 }
 
+int model_formats(const struct model *m, const char *weights, const char *kv, struct weight_format *weights_out,
+		  enum kv_dtype *kv_out, struct err *e)
+{
+	struct weight_format asked;
+	int rc = weight_format_parse(weights && *weights ? weights : "auto", &asked, e);
+	if (rc == ERR_NONE)
+		rc = kv_dtype_parse(kv && *kv ? kv : "auto", kv_out, e);
+	*weights_out = asked;
+	return rc || !m ? rc : model_weight_format(m, &asked, weights_out, e);
+}
+
 /* Bytes of one number of the KV cache. */
 static int64_t kv_number_bytes(enum kv_dtype t, const struct weight_format *f)
 {

@@ -108,6 +108,10 @@ void model_count_params(struct model *m);
 /* Resolves "auto" and checks that the model can be held so (mxfp4 needs experts). */
 int model_weight_format(const struct model *m, const struct weight_format *asked, struct weight_format *out,
 			struct err *e);
+/* What --weight-dtype and --kv-cache-dtype say (NULL or "": auto) comes to for m: the weights' format resolved. m = NULL:
+ * the words are checked, and the format stays as it was asked for. */
+int model_formats(const struct model *m, const char *weights, const char *kv, struct weight_format *weights_out,
+		  enum kv_dtype *kv_out, struct err *e);
 /* All weights, in a resolved format. */
 int64_t model_weight_bytes(const struct model *m, const struct weight_format *f);
 
