@@ -1,12 +1,9 @@
 /* prop_agree.c: the engine against the simple second implementation (tests/support/ref_engine.c), decision by decision,
  * on random workloads and settings; and against itself: fast and exact walk, steps taken at once and singly, one loop and
  * an event heap.
- *
- * usage: prop_agree [--seconds N] [--cases N] [--seed N] [--one SEED POLICY]
- * LOCKSTEP_PROP_SECONDS and LOCKSTEP_PROP_SEED do the same. */
+ * Options: tests/support/prop.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/err.h"
 #include "core/source.h"
@@ -14,6 +11,7 @@
 #include "sim/backend.h"
 #include "sim/cluster.h"
 #include "sim/cost_models.h"
+#include "tests/support/prop.h"
 #include "tests/support/random_case.h"
 #include "tests/support/ref_engine.h"
 
@@ -556,79 +554,38 @@ static void report(const struct random_case *c)
 	random_case_free(&small);
 }
 
-static double seconds(void)
+/* A policy without a reference is left to the other properties. */
+static bool applies(const struct policy_desc *d)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	struct ref_setup known = {0};
+	union policy_value values[CASE_PARAMS];
+	return !policy_parse_params(d, "", values, NULL) && ref_setup_policy(&known, d, values);
 }
 
-struct options {
-	double seconds;
-	long long cases, seed;
-	const char *one;
-	bool events_only;
-};
-
-static bool parse(struct options *o, int argc, char **argv)
+static enum prop_verdict judge_case(void *ctx, const struct random_case *c)
 {
-	const char *s = getenv("LOCKSTEP_PROP_SECONDS"), *seed = getenv("LOCKSTEP_PROP_SEED");
-	*o = (struct options){.seconds = s ? atof(s) : 45, .cases = 20000, .seed = seed ? atoll(seed) : 1};
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
-			o->seconds = atof(argv[++i]);
-		else if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc)
-			o->cases = atoll(argv[++i]);
-		else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
-			o->seed = atoll(argv[++i]);
-		else if (strcmp(argv[i], "--one") == 0 && i + 2 < argc) {
-			o->seed = atoll(argv[i + 1]);
-			o->one = argv[i + 2];
-			i += 2;
-		} else
-			return false;
-	}
-	return true;
+	(void)ctx;
+	int verdict = judge(c, false, -1);
+	if (verdict != DIFFERENT)
+		return verdict == SAME ? PROP_HOLDS : PROP_REFUSED;
+	report(c);
+	return PROP_BROKEN;
+}
+
+static int32_t largest(int64_t k)
+{
+	return k % 10 == 9 ? 120 : 24;
 }
 
 int main(int argc, char **argv)
 {
-	struct options o;
-	int64_t passed = 0, failed = 0, skipped = 0;
-	if (!parse(&o, argc, argv)) {
-		fprintf(stderr, "usage: prop_agree [--seconds N] [--cases N] [--seed N] [--one SEED POLICY]\n");
-		return 2;
-	}
-	double until = seconds() + o.seconds;
-	for (int64_t k = 0; k < o.cases && failed < 3 && (seconds() < until || o.one); k++) {
-		const struct policy_desc *d = o.one ? policy_find(o.one) : policy_at((int32_t)(k % policy_count()));
-		struct random_case c;
-		struct ref_setup known = {0};
-		union policy_value values[CASE_PARAMS];
-		if (!d)
-			return 2;
-		if (policy_parse_params(d, "", values, NULL) || !ref_setup_policy(&known, d, values))
-			continue; /* a policy without a reference */
-		random_case_make(&c, (uint64_t)(o.seed + k), d, k % 10 == 9 ? 120 : 24);
-		for (int32_t attempt = 1; attempt < 20 && !accepted(&c); attempt++)
-			random_case_settings(&c, attempt);
-		int verdict = judge(&c, false, -1);
-		passed += verdict == SAME;
-		skipped += verdict == SKIPPED;
-		if (verdict == DIFFERENT) {
-			failed++;
-			report(&c);
-		}
-		random_case_free(&c);
-		if (o.one)
-			break;
-	}
-	printf("settings refused: %lld of %lld cases\n", (long long)skipped, (long long)(passed + failed + skipped));
-	/* Settings drawn at random do not always fit together; too many of those would leave little tested. */
-	if (skipped * 20 > passed + failed + skipped) {
-		printf("FAILED: more than one case in twenty were refused\n");
-		failed++;
-	}
-	printf("prop_agree: %lld passed, %lld failed, 0 skipped\n", (long long)passed, (long long)failed);
-	return failed != 0;
+	const struct prop p = {.name = "prop_agree",
+			       .seconds = 45,
+			       .cases = 20000,
+			       .largest = largest,
+			       .refused = 20,
+			       .applies = applies,
+			       .accepted = accepted,
+			       .judge = judge_case};
+	return prop_main(&p, argc, argv);
 }

@@ -3,12 +3,9 @@
  * sampling, with and without prefix caching, asynchronous scheduling and a KV cache; each request's tokens must be those it
  * has when it is served alone, and as many as are due. Times come from a made-up clock, so that a failing case fails
  * again.
- *
- * usage: prop_exec [--seconds N] [--cases N] [--seed N] [--one SEED POLICY]
- * LOCKSTEP_PROP_SECONDS and LOCKSTEP_PROP_SEED do the same. */
+ * Options: tests/support/prop.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/err.h"
 #include "core/mem.h"
@@ -17,6 +14,7 @@
 #include "exec/prompts.h"
 #include "policies/registry.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/prop.h"
 #include "tests/support/random_case.h"
 #include "tests/support/tiny.h"
 
@@ -305,126 +303,69 @@ static bool accepted(const struct random_case *c)
 	return ok;
 }
 
-/* Leaves out requests as long as something is still wrong. */
-static void shrink(struct random_case *c, struct tiny alone[N_MODELS], struct seen *seen)
+struct trial {
+	struct tiny alone[N_MODELS];
+	struct seen seen;
+};
+
+static bool fails(void *ctx, const struct random_case *c)
 {
+	struct trial *t = ctx;
 	char why[400];
-	for (bool any = true; any;) {
-		any = false;
-		for (int32_t i = c->n - 1; i >= 0 && c->n > 1; i--) {
-			struct random_case tried;
-			random_case_copy(&tried, c);
-			random_case_drop(&tried, i);
-			bool worse = !holds(&tried, alone, seen, why);
-			any |= worse;
-			if (worse) {
-				random_case_free(c);
-				*c = tried;
-			} else {
-				random_case_free(&tried);
-			}
-		}
-	}
+	return !holds(c, t->alone, &t->seen, why);
 }
 
-static bool judge(const struct random_case *c, struct tiny alone[N_MODELS], struct seen *seen)
+static enum prop_verdict judge(void *ctx, const struct random_case *c)
 {
+	struct trial *t = ctx;
 	char why[400];
-	if (holds(c, alone, seen, why))
-		return true;
+	if (holds(c, t->alone, &t->seen, why))
+		return PROP_HOLDS;
 	struct random_case small;
 	struct extra x = draw_extra(c->seed);
 	random_case_copy(&small, c);
-	shrink(&small, alone, seen);
-	holds(&small, alone, seen, why);
+	prop_drop_requests(&small, fails, t);
+	holds(&small, t->alone, &t->seen, why);
 	struct engine_config cfg = draw_config(&small);
 	printf("FAILED: seed %llu, policy %s: %s\n", (unsigned long long)c->seed, c->policy->name, why);
 	printf("# %d threads, model %d, KV pages of %s, %d blocks of %d, eos %d, greedy %d\n", x.threads, x.model,
 	       num_names[x.kv_type], cfg.num_blocks, cfg.block_size, x.eos, x.greedy);
 	random_case_print(&small, stdout);
 	random_case_free(&small);
-	return false;
+	return PROP_BROKEN;
 }
 
-/* --- many of them ------------------------------------------------------------------------------------------------- */
-
-static double seconds(void)
+static void sum_up(void *ctx)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	const struct seen *s = &((struct trial *)ctx)->seen;
+	printf("%lld tokens, %lld preemptions (%lld tokens computed again), %lld tokens from the prefix cache, %lld of "
+	       "padding, %lld wasted, %lld runs without a KV cache, %lld requests ended by a token\n",
+	       (long long)s->tokens, (long long)s->preempted, (long long)s->recomputed, (long long)s->hit,
+	       (long long)s->padded, (long long)s->wasted, (long long)s->kv_off, (long long)s->eos);
 }
 
-struct options {
-	double seconds;
-	long long cases, seed;
-	const char *one;
-};
-
-static bool parse(struct options *o, int argc, char **argv)
+static int32_t largest(int64_t k)
 {
-	const char *s = getenv("LOCKSTEP_PROP_SECONDS"), *seed = getenv("LOCKSTEP_PROP_SEED");
-	*o = (struct options){.seconds = s ? atof(s) : 12, .cases = 100000, .seed = seed ? atoll(seed) : 1};
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
-			o->seconds = atof(argv[++i]);
-		else if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc)
-			o->cases = atoll(argv[++i]);
-		else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
-			o->seed = atoll(argv[++i]);
-		else if (strcmp(argv[i], "--one") == 0 && i + 2 < argc) {
-			o->seed = atoll(argv[i + 1]);
-			o->one = argv[i + 2];
-			i += 2;
-		} else
-			return false;
-	}
-	return true;
+	(void)k;
+	return 10;
 }
 
 int main(int argc, char **argv)
 {
-	struct options o;
-	struct tiny alone[N_MODELS];
-	int64_t passed = 0, failed = 0, refused = 0;
-	struct seen seen = {0};
-	if (!parse(&o, argc, argv)) {
-		fprintf(stderr, "usage: prop_exec [--seconds N] [--cases N] [--seed N] [--one SEED POLICY]\n");
-		return 2;
-	}
+	struct trial t = {0};
+	const struct prop p = {.name = "prop_exec",
+			       .seconds = 12,
+			       .cases = 100000,
+			       .largest = largest,
+			       .refused = 10,
+			       .accepted = accepted,
+			       .judge = judge,
+			       .sum_up = sum_up,
+			       .ctx = &t};
 	for (int i = 0; i < N_MODELS; i++)
-		tiny_open(&alone[i], models[i], 1);
-	double until = seconds() + o.seconds;
-	for (int64_t k = 0; k < o.cases && failed < 3 && (seconds() < until || o.one); k++) {
-		const struct policy_desc *d = o.one ? policy_find(o.one) : policy_at((int32_t)(k % policy_count()));
-		struct random_case c;
-		if (!d)
-			return 2;
-		random_case_make(&c, (uint64_t)(o.seed + k), d, 10);
-		for (int32_t attempt = 1; attempt < 20 && !accepted(&c); attempt++)
-			random_case_settings(&c, attempt);
-		if (!accepted(&c))
-			refused++;
-		else if (judge(&c, alone, &seen))
-			passed++;
-		else
-			failed++;
-		random_case_free(&c);
-		if (o.one)
-			break;
-	}
+		tiny_open(&t.alone[i], models[i], 1);
+	int status = prop_main(&p, argc, argv);
 	for (int i = 0; i < N_MODELS; i++)
-		tiny_close(&alone[i]);
-	printf("%lld tokens, %lld preemptions (%lld tokens computed again), %lld tokens from the prefix cache, %lld of "
-	       "padding, "
-	       "%lld wasted, %lld runs without a KV cache, %lld requests ended by a token, %lld settings refused\n",
-	       (long long)seen.tokens, (long long)seen.preempted, (long long)seen.recomputed, (long long)seen.hit,
-	       (long long)seen.padded, (long long)seen.wasted, (long long)seen.kv_off, (long long)seen.eos,
-	       (long long)refused);
-	if (refused * 10 > passed + failed) {
-		printf("FAILED: more than one case in ten was refused\n");
-		failed++;
-	}
-	printf("prop_exec: %lld passed, %lld failed, 0 skipped\n", (long long)passed, (long long)failed);
-	return failed != 0;
+		tiny_close(&t.alone[i]);
+	return status;
 }

@@ -1,15 +1,14 @@
 /* prop_policies.c: what must hold for every registered policy, whatever its parameters, on random workloads with random
  * aborts; every invariant of the engine is verified after every step. Nobody has to add a policy to a list.
- *
- * usage: prop_policies [--seconds N] [--cases N] [--seed N] [--one SEED POLICY] */
+ * Options: tests/support/prop.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/err.h"
 #include "core/source.h"
 #include "policies/registry.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/prop.h"
 #include "tests/support/random_case.h"
 #include "tests/support/shadow_kv.h"
 
@@ -320,113 +319,53 @@ static bool accepted(const struct random_case *c)
 	return ok;
 }
 
-/* Leaves out requests as long as something is still wrong. */
-static void shrink(struct random_case *c, bool aborting, bool tokens)
+/* The ways of running a case: with aborts, with every token told. */
+struct way {
+	bool aborting, tokens;
+};
+
+static bool fails(void *ctx, const struct random_case *c)
 {
+	const struct way *w = ctx;
 	char why[256];
-	for (bool any = true; any;) {
-		any = false;
-		for (int32_t i = c->n - 1; i >= 0 && c->n > 1; i--) {
-			struct random_case tried;
-			random_case_copy(&tried, c);
-			random_case_drop(&tried, i);
-			if (!holds(&tried, aborting, tokens, why)) {
-				random_case_free(c);
-				*c = tried;
-				any = true;
-			} else {
-				random_case_free(&tried);
-			}
-		}
-	}
+	return !holds(c, w->aborting, w->tokens, why);
 }
 
-static bool judge(const struct random_case *c)
+static enum prop_verdict judge(void *ctx, const struct random_case *c)
 {
 	char why[256];
-	for (int way = 0; way < 4; way++) {
-		bool aborting = way & 1, tokens = way & 2;
-		if (holds(c, aborting, tokens, why))
+	(void)ctx;
+	for (int k = 0; k < 4; k++) {
+		struct way w = {k & 1, k & 2};
+		if (holds(c, w.aborting, w.tokens, why))
 			continue;
 		struct random_case small;
 		random_case_copy(&small, c);
-		shrink(&small, aborting, tokens);
-		holds(&small, aborting, tokens, why);
+		prop_drop_requests(&small, fails, &w);
+		holds(&small, w.aborting, w.tokens, why);
 		printf("FAILED: seed %llu, policy %s%s%s: %s\n", (unsigned long long)c->seed, c->policy->name,
-		       aborting ? ", with aborts" : "", tokens ? ", tokens told" : "", why);
+		       w.aborting ? ", with aborts" : "", w.tokens ? ", tokens told" : "", why);
 		random_case_print(&small, stdout);
 		random_case_free(&small);
-		return false;
+		return PROP_BROKEN;
 	}
-	return true;
+	return PROP_HOLDS;
 }
 
-static double seconds(void)
+static int32_t largest(int64_t k)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-struct options {
-	double seconds;
-	long long cases, seed;
-	const char *one;
-};
-
-static bool parse(struct options *o, int argc, char **argv)
-{
-	const char *s = getenv("LOCKSTEP_PROP_SECONDS"), *seed = getenv("LOCKSTEP_PROP_SEED");
-	*o = (struct options){.seconds = s ? atof(s) : 40, .cases = 40000, .seed = seed ? atoll(seed) : 1};
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
-			o->seconds = atof(argv[++i]);
-		else if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc)
-			o->cases = atoll(argv[++i]);
-		else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
-			o->seed = atoll(argv[++i]);
-		else if (strcmp(argv[i], "--one") == 0 && i + 2 < argc) {
-			o->seed = atoll(argv[i + 1]);
-			o->one = argv[i + 2];
-			i += 2;
-		} else
-			return false;
-	}
-	return true;
+	(void)k;
+	return 24;
 }
 
 int main(int argc, char **argv)
 {
-	struct options o;
-	int64_t passed = 0, failed = 0, refused = 0;
-	if (!parse(&o, argc, argv)) {
-		fprintf(stderr, "usage: prop_policies [--seconds N] [--cases N] [--seed N] [--one SEED POLICY]\n");
-		return 2;
-	}
-	double until = seconds() + o.seconds;
-	for (int64_t k = 0; k < o.cases && failed < 3 && (seconds() < until || o.one); k++) {
-		const struct policy_desc *d = o.one ? policy_find(o.one) : policy_at((int32_t)(k % policy_count()));
-		struct random_case c;
-		if (!d)
-			return 2;
-		random_case_make(&c, (uint64_t)(o.seed + k), d, 24);
-		for (int32_t attempt = 1; attempt < 20 && !accepted(&c); attempt++)
-			random_case_settings(&c, attempt);
-		if (!accepted(&c))
-			refused++;
-		else if (judge(&c))
-			passed++;
-		else
-			failed++;
-		random_case_free(&c);
-		if (o.one)
-			break;
-	}
-	printf("settings refused: %lld\n", (long long)refused);
-	if (refused * 20 > passed + failed) {
-		printf("FAILED: more than one case in twenty was refused\n");
-		failed++;
-	}
-	printf("prop_policies: %lld passed, %lld failed, 0 skipped\n", (long long)passed, (long long)failed);
-	return failed != 0;
+	const struct prop p = {.name = "prop_policies",
+			       .seconds = 40,
+			       .cases = 40000,
+			       .largest = largest,
+			       .refused = 20,
+			       .accepted = accepted,
+			       .judge = judge};
+	return prop_main(&p, argc, argv);
 }
