@@ -18,11 +18,6 @@ static const double most[] = {[NUM_F32] = 2e-6, [NUM_BF16] = 4e-3};
 static const enum num types[] = {NUM_F32, NUM_BF16, NUM_I8, NUM_F8};
 static struct kernel_set *sets[2];
 
-static bool in_short(void)
-{
-	return getenv("LOCKSTEP_TEST_SHORT") != NULL;
-}
-
 static void check(enum num act, struct kv_desc d, int32_t splits, const char *what)
 {
 	host_set_options(sets[act])->splits = splits;
@@ -61,7 +56,7 @@ static void agrees_with_the_reference(void)
 	for (int act = 0; act < 2; act++)
 		for (size_t dim = 0; dim < COUNT(dims); dim++)
 			for (size_t t = 0; t < COUNT(types); t++) {
-				if (in_short() && (dim + t + (size_t)act) % 4)
+				if (test_short() && (dim + t + (size_t)act) % 4)
 					continue;
 				struct kv_seq q[4];
 				const int32_t *h = heads[kv_random(&state, COUNT(heads))];
@@ -85,7 +80,7 @@ static void agrees_with_the_reference(void)
 static void every_context_length(void)
 {
 	for (int act = 0; act < 2; act++)
-		for (int32_t splits = 1; splits <= 4; splits += in_short() ? 3 : 2) {
+		for (int32_t splits = 1; splits <= 4; splits += test_short() ? 3 : 2) {
 			struct kv_seq q[64];
 			struct kv_desc d = {.n_heads = 2,
 					    .n_kv_heads = 1,
@@ -94,7 +89,7 @@ static void every_context_length(void)
 					    .block_size = 16,
 					    .seqs = q,
 					    .seed = 3};
-			for (int32_t ctx = splits; ctx < 270 && d.n_seqs < 64; ctx += in_short() ? 9 : 5)
+			for (int32_t ctx = splits; ctx < 270 && d.n_seqs < 64; ctx += test_short() ? 9 : 5)
 				q[d.n_seqs++] = (struct kv_seq){ctx, 1, ctx, 0};
 			check((enum num)act, d, splits, "decodes of every length");
 		}
@@ -106,9 +101,9 @@ static void shapes_of_the_benchmark(void)
 	for (int act = 0; act < 2; act++)
 		for (const struct attention_case *c = attention_cases; c->name; c++) {
 			struct kv_seq q[ATTENTION_CASE_SEQS];
-			if (in_short() && (c - attention_cases) % 3 != act)
+			if (test_short() && (c - attention_cases) % 3 != act)
 				continue;
-			struct kv_desc d = attention_case_desc(c, NUM_BF16, in_short() ? 64 : 32, q);
+			struct kv_desc d = attention_case_desc(c, NUM_BF16, test_short() ? 64 : 32, q);
 			check((enum num)act, d, 0, c->name);
 		}
 }
@@ -119,7 +114,7 @@ static void many_query_heads(void)
 	static const struct kv_seq q[] = {{1, 1, 130, 0}, {2, 5, 70, 0}};
 	static const int32_t heads[] = {16, 17, 71, 150};
 	for (int act = 0; act < 2; act++)
-		for (size_t h = 0; h < (in_short() ? 2 : COUNT(heads)); h++) {
+		for (size_t h = 0; h < (test_short() ? 2 : COUNT(heads)); h++) {
 			struct kv_desc d = {.n_heads = heads[h],
 					    .n_kv_heads = 1,
 					    .head_dim = 32,

@@ -119,7 +119,7 @@ static void without_faults_all_is_well(void)
 
 static void any_wait_left_out_is_noticed(void)
 {
-	int step = getenv("LOCKSTEP_TEST_SHORT") ? 4 : 1;
+	int step = test_short() ? 4 : 1;
 	for (int site = 0; site < shim_sites(); site += step)
 		if (!noticed(site_is_missed, site)) {
 			printf("  nobody misses the %s\n", shim_site_name(site));

@@ -25,7 +25,7 @@ static void fine(double off, double most, const char *what, enum num act, int32_
 
 static void every_shape(double (*of)(struct kernel_set *set, int32_t rows, int32_t dim), const char *what)
 {
-	int last = getenv("LOCKSTEP_TEST_SHORT") ? OP_ROW_COUNTS - 1 : OP_ROW_COUNTS;
+	int last = test_short() ? OP_ROW_COUNTS - 1 : OP_ROW_COUNTS;
 	for (int act = 0; act < 2; act++)
 		for (int r = 0; r < last; r++)
 			for (int d = 0; d < OP_DIMS; d++)

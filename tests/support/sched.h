@@ -72,4 +72,12 @@ struct event sched_event(const struct sched *s, enum event_kind kind, int32_t re
 /* The decision log as text, one event a line. */
 void sched_write(const struct sched *s, FILE *f);
 
+/* When request i was first scheduled, had its first and its last token (suite.h has CHECK_INT). */
+#define TIMES(s, i, sched, first, last)                                                                                \
+	do {                                                                                                           \
+		CHECK_INT((s).requests[i].first_sched_ns, sched);                                                      \
+		CHECK_INT((s).requests[i].first_token_ns, first);                                                      \
+		CHECK_INT((s).requests[i].last_token_ns, last);                                                        \
+	} while (0)
+
 #endif

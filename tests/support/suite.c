@@ -19,6 +19,11 @@ void test_skip(const char *why)
 	printf("  skipped: %s\n", why);
 }
 
+bool test_short(void)
+{
+	return getenv("LOCKSTEP_TEST_SHORT") != NULL;
+}
+
 const char *shared_data(const char *relative)
 {
 	static char paths[4][1024];

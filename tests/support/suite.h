@@ -4,6 +4,7 @@
 #define TESTS_SUPPORT_SUITE_H
 
 #include <CUnit/CUnit.h>
+#include <stdbool.h>
 
 struct test {
 	const char *name; /* says what it protects: preempted_request_returns_first */
@@ -15,6 +16,9 @@ int suite_run(const char *name, const struct test *tests, int n);
 
 /* Marks the running test as skipped; the test then returns. */
 void test_skip(const char *why);
+
+/* LOCKSTEP_TEST_SHORT is set: the program is slow (sanitized), and long tables may be thinned. */
+bool test_short(void);
 
 /* The path of a file below shared/data, or NULL when it is not there (the test then calls test_skip). Looks in
  * $LOCKSTEP_SHARED, then ../shared/data. The string lives until the next call but three. */

@@ -176,12 +176,6 @@ static struct kernel_set *open_set(int i)
 	return cpu_kernels_open(&k, &o, why, sizeof why) ? NULL : k;
 }
 
-/* Sanitized programs are slow: token by token is then left out. */
-static int brief(void)
-{
-	return getenv("LOCKSTEP_TEST_SHORT") != NULL;
-}
-
 struct how {
 	enum num weights, kv;
 	int32_t block_size, chunk; /* chunk: tokens per step */
@@ -306,7 +300,7 @@ static void every_kind_of_model_is_computed_as_in_double(void)
 		double *want = reference(&t, tokens, TOKENS);
 		for (int set = 0; set < N_SETS; set++) {
 			struct kernel_set *k = open_set(set);
-			for (size_t w = (size_t)brief(); k && w < sizeof ways / sizeof ways[0]; w++, ran++) {
+			for (size_t w = (size_t)test_short(); k && w < sizeof ways / sizeof ways[0]; w++, ran++) {
 				int other, rows;
 				double error =
 					run_model(path, &t.model, k, &ways[w], tokens, TOKENS, want, &other, &rows);
@@ -451,7 +445,7 @@ static void replay(const char *tokens, const char *logits, int least)
 	for (int set = 0; set < N_SETS; set++) {
 		struct kernel_set *k = open_set(set);
 		double worst = 0;
-		for (int w = brief(); k && w < 3; w++) {
+		for (int w = test_short(); k && w < 3; w++) {
 			int other, rows;
 			double error = run_model(path, &m, k, &ways[w], rec.tokens, rec.n, rec.logits, &other, &rows);
 			worst = fmax(worst, error);
@@ -491,7 +485,7 @@ static void greedy_tokens_are_llama2cs(void)
 	const char *path = shared_data("models/stories260K/stories260K.bin");
 	CU_ASSERT_EQUAL_FATAL(weights_model(path, &m, &e), ERR_NONE);
 	for (int set = 0; set < N_SETS; set++)
-		for (int kv_off = 0; kv_off < 2 - brief(); kv_off++) {
+		for (int kv_off = 0; kv_off < 2 - test_short(); kv_off++) {
 			struct kernel_set *k = open_set(set);
 			struct weights *w;
 			struct runner *r;
@@ -548,7 +542,7 @@ static void the_real_model_in_fewer_bits(void)
 	struct kernel_set *k = open_set(3), *reference_set = open_set(4);
 	CU_ASSERT_EQUAL_FATAL(weights_model(path, &m, &e), ERR_NONE);
 	for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++)
-		for (int i = 0; i < 2 - brief(); i++) {
+		for (int i = 0; i < 2 - test_short(); i++) {
 			int other, rows;
 			double error = run_model(path, &m, i ? reference_set : k, &ways[w].how, rec.tokens, rec.n,
 						 rec.logits, &other, &rows);

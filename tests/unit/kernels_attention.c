@@ -32,11 +32,6 @@ static void close_sets(void)
 		sets[i]->ops->close(sets[i]);
 }
 
-static bool in_short(void)
-{
-	return getenv("LOCKSTEP_TEST_SHORT") != NULL;
-}
-
 static float *attend(struct kernel_set *set, const struct kv_desc *d, struct tag_fault *bad)
 {
 	struct kv_step s;
@@ -105,7 +100,7 @@ static void agrees_with_the_reference(void)
 	static const int32_t blocks[] = {1, 8, 16, 32};
 	static const enum num types[] = {NUM_F32, NUM_BF16, NUM_I8};
 	uint64_t state = 7;
-	int n_heads = (int)(sizeof heads / sizeof heads[0]), rounds = in_short() ? 1 : 2;
+	int n_heads = (int)(sizeof heads / sizeof heads[0]), rounds = test_short() ? 1 : 2;
 	for (size_t dim = 0; dim < sizeof dims / sizeof dims[0]; dim++)
 		for (int t = 0; t < 3; t++)
 			for (int round = 0; round < rounds; round++) {
@@ -120,7 +115,7 @@ static void agrees_with_the_reference(void)
 						    .seed = dim * 100 + (uint64_t)t,
 						    .page_seed = state,
 						    .check = round == 0};
-				d.n_seqs = random_seqs(q, &state, in_short() ? 300 : 700);
+				d.n_seqs = random_seqs(q, &state, test_short() ? 300 : 700);
 				if (kv_random(&state, 3) == 0)
 					d.window = 1 + (int32_t)kv_random(&state, 150);
 				check_sets(&d, "random rows");
@@ -130,7 +125,7 @@ static void agrees_with_the_reference(void)
 /* Every context from 1 on, so that no edge of a tile or split is missed. */
 static void every_context_length(void)
 {
-	int32_t step = in_short() ? 13 : 5;
+	int32_t step = test_short() ? 13 : 5;
 	for (int32_t from = 1; from <= 700; from += 175) {
 		struct kv_seq q[175];
 		struct kv_desc d = {.n_heads = 2,
@@ -150,7 +145,7 @@ static void shapes_of_the_benchmark(void)
 {
 	for (const struct attention_case *c = attention_cases; c->name; c++) {
 		struct kv_seq q[ATTENTION_CASE_SEQS];
-		struct kv_desc d = attention_case_desc(c, NUM_BF16, in_short() ? 16 : 8, q);
+		struct kv_desc d = attention_case_desc(c, NUM_BF16, test_short() ? 16 : 8, q);
 		check_sets(&d, c->name);
 	}
 }
@@ -267,7 +262,7 @@ static void rows_are_the_same_bits_in_any_company(void)
 		{.n_heads = 2, .n_kv_heads = 2, .head_dim = 32, .type = NUM_I8, .window = 300},
 	};
 	static const int32_t chunks[] = {1, 3, 16, 17, 100, 333}, blocks[] = {1, 8, 16, 32}, threads[] = {1, 2, 5};
-	int32_t ctx = in_short() ? 290 : 530, at = 0;
+	int32_t ctx = test_short() ? 290 : 530, at = 0;
 	for (int i = 0; kernel_set_name(i); i++)
 		for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
 			struct kv_desc d = shapes[s];
@@ -279,7 +274,7 @@ static void rows_are_the_same_bits_in_any_company(void)
 			d.seed = 11;
 			float *whole = attend(sets[i], &d, NULL);
 			for (size_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++, at++) {
-				if (in_short() && chunks[c] < 16 && (int)s % 2 != i % 2)
+				if (test_short() && chunks[c] < 16 && (int)s % 2 != i % 2)
 					continue;
 				d.block_size = blocks[at % 4];
 				CHECK_INT(differing_bits(kernel_set_name(i), d, ctx, pad, chunks[c], threads[at % 3],

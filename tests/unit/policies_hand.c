@@ -3,13 +3,6 @@
 #include "tests/support/sched.h"
 #include "tests/support/suite.h"
 
-#define TIMES(s, i, sched, first, last)                                                                                \
-	do {                                                                                                           \
-		CHECK_INT((s).requests[i].first_sched_ns, sched);                                                      \
-		CHECK_INT((s).requests[i].first_token_ns, first);                                                      \
-		CHECK_INT((s).requests[i].last_token_ns, last);                                                        \
-	} while (0)
-
 /* A and B form the batch; C has to wait for B, though A's place is free at 20.
  *   0-10 prefill A, B     A1 B1
  *  10-20 decode A, B      A2 B2   A ends

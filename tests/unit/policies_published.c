@@ -4,13 +4,6 @@
 #include "tests/support/sched.h"
 #include "tests/support/suite.h"
 
-#define TIMES(s, i, sched, first, last)                                                                                \
-	do {                                                                                                           \
-		CHECK_INT((s).requests[i].first_sched_ns, sched);                                                      \
-		CHECK_INT((s).requests[i].first_token_ns, first);                                                      \
-		CHECK_INT((s).requests[i].last_token_ns, last);                                                        \
-	} while (0)
-
 /* --- sarathi ---------------------------------------------------------------------------------------------------- */
 
 /* Four decode and fill chunk_size = 4: E's prompt, which came at 5, waits until they end at 30, though the step's budget is
