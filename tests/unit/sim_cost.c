@@ -787,9 +787,39 @@ static void cache_reads_and_prompt_steps_have_their_own_words(void)
 	model_free(&s.model);
 }
 
+/* A product takes the longer of its two times plus that share of the shorter; attention does not. */
+static void the_shorter_of_two_times_shows_by_its_word(void)
+{
+	struct setting s;
+	struct cost_op plain[COST_OPS_MAX], shown[COST_OPS_MAX];
+	set_up(&s, "llama-3.1-8b", "rtx-4090");
+	const struct chunk piece = {.len = 128, .samples = true};
+	struct batch b = prefill_batch(&piece);
+	struct cost *a = open_cost(&s, "roofline"), *c = open_cost(&s, "roofline:unhidden=0.3");
+	int32_t n = cost_roofline_ops(a, &b, plain), products = 0;
+	CHECK_INT(cost_roofline_ops(c, &b, shown), n);
+	for (int32_t i = 0; i < n; i++) {
+		const char *name = plain[i].name;
+		bool product = !strcmp(name, "qkv") || !strcmp(name, "out_proj") || !strcmp(name, "mlp");
+		double compute = plain[i].flops / (165.2e12 * 0.75) * 1e9,
+		       memory = plain[i].bytes / (1008e9 * 0.8) * 1e9;
+		double shorter = compute < memory ? compute : memory;
+		if (product)
+			CHECK_NEAR(shown[i].ns - plain[i].ns, 0.3 * shorter, 1);
+		if (!strncmp(name, "attention", 9))
+			CHECK_NEAR(shown[i].ns, plain[i].ns, 1e-6);
+		products += product;
+	}
+	CHECK_INT(products, 3);
+	cost_free(a);
+	cost_free(c);
+	model_free(&s.model);
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
+		{"the_shorter_of_two_times_shows_by_its_word", the_shorter_of_two_times_shows_by_its_word},
 		{"cache_reads_and_prompt_steps_have_their_own_words",
 		 cache_reads_and_prompt_steps_have_their_own_words},
 		{"a_decode_step_of_a_tiny_model_is_counted_by_hand", a_decode_step_of_a_tiny_model_is_counted_by_hand},
