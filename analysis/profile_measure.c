@@ -95,8 +95,6 @@ int profile_from_samples(struct profile *p, const struct profiler_result *r, str
 	if (rc == ERR_NONE)
 		rc = timings_reduce(p, &t, e);
 	timings_free(&t);
-	if (rc == ERR_NONE)
-		timings_bound_products(p);
 	return rc;
 }
 
@@ -259,8 +257,11 @@ int profile_measure(struct profile *out, struct profile_measured *did, const str
 						 r.coarse,  r.load_s,     r.spent_s};
 		rc = profile_from_samples(out, &r, e);
 	}
-	if (rc == ERR_NONE)
+	if (rc == ERR_NONE) {
+		timings_bound_products(out);
+		timings_drop_headless(out);
 		rc = check_usable(out, r.interrupted, e);
+	}
 	out->hash = profile_hash(out);
 	profiler_result_free(&r);
 	close_bench(&b);

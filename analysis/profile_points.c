@@ -166,3 +166,30 @@ int32_t timings_bound_products(struct profile *p)
 	}
 	return moved;
 }
+
+/* --- rows without a beginning ------------------------------------------------------------------------------------- */
+
+int32_t timings_drop_headless(struct profile *p)
+{
+	int64_t least[PROFILE_OPS];
+	int32_t kept = 0, dropped = 0;
+	for (int op = 0; op < PROFILE_OPS; op++)
+		least[op] = INT64_MAX;
+	for (int32_t i = 0; i < p->n_points; i++)
+		if (p->points[i].y < least[p->points[i].op])
+			least[p->points[i].op] = p->points[i].y;
+	bool headless = false;
+	for (int32_t i = 0; i < p->n_points; i++) {
+		const struct profile_point pt = p->points[i];
+		bool grid = pt.op == PROFILE_DECODE || pt.op == PROFILE_PREFILL;
+		/* Sorted by y last: a row begins with its shortest context. */
+		if (i == 0 || pt.op != p->points[i - 1].op || pt.x != p->points[i - 1].x)
+			headless = grid && pt.y != least[pt.op];
+		if (headless)
+			dropped++;
+		else
+			p->points[kept++] = pt;
+	}
+	p->n_points = kept;
+	return dropped;
+}

@@ -27,6 +27,10 @@ int timings_reduce(struct profile *p, struct timings *t, struct err *e);
  * them, and at least as long as any of fewer: points of matmul and head beyond that by more than a twentieth were
  * disturbed, and are put there. p is sorted. Returns how many were. */
 int32_t timings_bound_products(struct profile *p);
+/* A budget that ended early may have left a number of rows without its shortest context: nothing could be said then of
+ * short ones but by going on from long ones, while its neighbours know. Drops such rows of decode and prefill, as long
+ * as others have it. p is sorted. Returns how many points went. */
+int32_t timings_drop_headless(struct profile *p);
 /* Quantile q of n ordered values, linear between them. */
 double timings_quantile(const double *ordered, int64_t n, double q);
 

@@ -478,15 +478,25 @@ static void print_speed(FILE *f, const struct session *s)
 {
 	double wall = 0, simulated = 0;
 	int64_t ended = 0;
+	bool executed = false;
 	char x[32];
 	for (int32_t i = 0; i < s->n_results; i++) {
 		const struct run_result *r = &s->results[i];
 		wall += r->sim_wall_s;
 		simulated += (double)(r->stats.end_ns - r->stats.first_ns) / 1e9;
 		ended += r->stats.finished + r->stats.rejected;
+		executed |= r->backend_what[0] != '\0';
 	}
 	if (wall <= 0)
 		return;
+	if (executed) {
+		fputs("Executed in ", f);
+		print_span(f, wall);
+		fputs("; loading the model comes on top, reading the trace took ", f);
+		print_span(f, s->loaded.load_s);
+		fputs(".\n", f);
+		return;
+	}
 	fputs("Took ", f);
 	print_span(f, wall);
 	fputs(" for ", f);

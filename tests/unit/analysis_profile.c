@@ -40,6 +40,36 @@ static void add_product(struct profile *p, int32_t x, double ns)
 	CHECK_INT(profile_add(p, &pt, &e), ERR_NONE);
 }
 
+static void add_attention(struct profile *p, enum profile_op op, int32_t x, int64_t y)
+{
+	struct err e = {0};
+	const struct profile_point pt = {.op = op, .x = x, .y = y, .ns = 1, .repeats = 1};
+	CHECK_INT(profile_add(p, &pt, &e), ERR_NONE);
+}
+
+/* The budget ended before a chunk of 24 was measured without a context: its neighbours speak for it. */
+static void rows_without_their_shortest_context_are_dropped(void)
+{
+	struct profile p = {0};
+	struct err e = {0};
+	add_product(&p, 1, 100);
+	add_attention(&p, PROFILE_DECODE, 1, 16);
+	add_attention(&p, PROFILE_DECODE, 12, 256);
+	add_attention(&p, PROFILE_DECODE, 12, 1024);
+	add_attention(&p, PROFILE_PREFILL, 16, 0);
+	add_attention(&p, PROFILE_PREFILL, 16, 2032);
+	add_attention(&p, PROFILE_PREFILL, 24, 2024);
+	add_attention(&p, PROFILE_PREFILL, 32, 0);
+	CHECK_INT(profile_sort(&p, &e), ERR_NONE);
+	CHECK_INT(timings_drop_headless(&p), 3);
+	CHECK_INT(p.n_points, 5);
+	CU_ASSERT_PTR_NULL(find(&p, PROFILE_DECODE, 12, 1024));
+	CU_ASSERT_PTR_NULL(find(&p, PROFILE_PREFILL, 24, 2024));
+	CU_ASSERT_PTR_NOT_NULL(find(&p, PROFILE_PREFILL, 16, 2032));
+	CHECK_INT(timings_drop_headless(&p), 0);
+	profile_free(&p);
+}
+
 /* One product of 64 rows takes no longer than two of 32, and one of 96 no less than one of 64. */
 static void disturbed_products_are_put_where_they_can_be(void)
 {
@@ -630,6 +660,7 @@ static void no_budget_is_no_profile(void)
 int main(void)
 {
 	static const struct test tests[] = {
+		{"rows_without_their_shortest_context_are_dropped", rows_without_their_shortest_context_are_dropped},
 		{"disturbed_products_are_put_where_they_can_be", disturbed_products_are_put_where_they_can_be},
 		{"medians_scaled_to_all_layers_without_warm_ups", medians_scaled_to_all_layers_without_warm_ups},
 		{"an_export_comes_back_with_its_hash", an_export_comes_back_with_its_hash},
