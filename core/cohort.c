@@ -129,8 +129,7 @@ int cohort_turn_run(struct engine *g, int64_t start_ns, const int64_t *end_ns, i
 	bool paged = !g->contiguous;
 	for (int64_t i = 0; i < steps && paged; i++) {
 		if (wheel[due].head >= 0) {
-			if (g->reserves_ahead) /* who holds a block ahead is told by the tokens it has at this tick */
-				c->tick = tick + i;
+			c->tick = tick + i; /* who holds a block ahead is told by the tokens it has at this tick */
 			int32_t n = serve_bucket(g, wheel[due].head);
 			if (n < 0)
 				return ERR_MEMORY;

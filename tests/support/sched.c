@@ -118,7 +118,8 @@ int sched_open(struct sched *s)
 	s->fake.c = s->c;
 	s->fake.d = s->d;
 	s->fake.host_ns = s->host_ns;
-	s->recorder = (struct recorder){.ctx = s, .step = on_step, .gap = on_gap, .event = s->log ? on_event : NULL};
+	s->recorder = (struct recorder){
+		.ctx = s, .step = s->untold ? NULL : on_step, .gap = on_gap, .event = s->log ? on_event : NULL};
 	if (s->n_links && !s->w.child_at && workload_link(&s->w, s->parent, s->child, s->n_links, &s->err))
 		return (int)s->err.code;
 	int rc = open_policy(s);

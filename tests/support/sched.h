@@ -30,6 +30,7 @@ struct sched {
 	int32_t parent[SCHED_LINKS], child[SCHED_LINKS];
 	int32_t n_links;
 	bool log; /* collect events: every step is walked then */
+	bool untold; /* no steps are collected: several may be taken at once without a word */
 
 	/* After sched_run: */
 	struct request requests[SCHED_REQUESTS];

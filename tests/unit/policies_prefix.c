@@ -157,6 +157,26 @@ static void caches_agree_while_nothing_is_evicted(void)
 	CU_ASSERT(hits > 1000);
 }
 
+/* Steps taken several at once are given their blocks one by one, a tree or not. A's 4 + 40 - 1 tokens are 11 pages of 4; 8
+ * of 12 are taken when B comes, whose 8 do not fit beside them: it waits until A has ended. */
+static void steps_taken_at_once_have_their_blocks(void)
+{
+	for (int cache = PREFIX_OFF; cache <= PREFIX_RADIX; cache++) {
+		struct sched s;
+		begin(&s, (enum prefix_cache)cache);
+		s.log = s.cfg.check = false; /* either would take every step alone */
+		s.untold = true;
+		s.cfg.num_blocks = 12;
+		sched_add(&s, 0, 4, 40);
+		sched_add(&s, 250, 29, 2);
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		CHECK_INT(s.stats.max_blocks_used, 11);
+		TIMES(s, 0, 0, 10, 400);
+		TIMES(s, 1, 400, 410, 420);
+		sched_free(&s);
+	}
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
@@ -165,6 +185,7 @@ int main(void)
 		{"hits_are_counted_on_first_admission_only", hits_are_counted_on_first_admission_only},
 		{"generated_tokens_are_kept_or_not", generated_tokens_are_kept_or_not},
 		{"least_recently_used_branch_goes", least_recently_used_branch_goes},
+		{"steps_taken_at_once_have_their_blocks", steps_taken_at_once_have_their_blocks},
 		{"caches_agree_while_nothing_is_evicted", caches_agree_while_nothing_is_evicted},
 	};
 	return SUITE_RUN("policies_prefix", tests);
