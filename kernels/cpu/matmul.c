@@ -200,8 +200,9 @@ static int check_shape(const struct matrix_part *parts, int32_t n_parts, int32_t
 		return -1;
 	}
 	for (int32_t i = 0; i < n_parts; i++) {
-		if (parts[i].type == NUM_I8) {
-			snprintf(why, size, "weights cannot be made from int8: f32, bf16 or f16");
+		if (parts[i].type == NUM_I8 || parts[i].type == NUM_F8) {
+			snprintf(why, size, "weights cannot be made from %s: f32, bf16 or f16",
+				 num_names[parts[i].type]);
 			return -1;
 		}
 		if (parts[i].n_out <= 0)

@@ -102,6 +102,17 @@ static int cpu_matmul(struct kernel_set *k, void *y, const void *x, int32_t rows
 
 /* --- attention ----------------------------------------------------------------------------------------------------- */
 
+/* The pages the kernels of kernels/cpu/isa read and write. */
+static const char *cpu_refuses(struct kernel_set *k, const struct attention_shape *a, const struct kv_shape *s)
+{
+	(void)k;
+	(void)a;
+	if (s->type == NUM_F32 || s->type == NUM_BF16 || s->type == NUM_I8)
+		return NULL;
+	return s->type == NUM_F8 ? "it has no fp8 KV pages: f32, bf16 or int8"
+				 : "it has no f16 KV pages: f32, bf16 or int8";
+}
+
 static int cpu_attention(struct kernel_set *k, void *out, const void *qkv, const struct step_rows *r,
 			 const struct attention_shape *a, const struct kv_shape *s, const struct kv_layer *kv,
 			 struct tag_fault *bad)
@@ -156,6 +167,7 @@ static const struct kernel_ops cpu_ops = {
 	.upload = cpu_copy,
 	.download = cpu_copy,
 	.download_later = cpu_copy,
+	.refuses = cpu_refuses,
 	.pack = cpu_pack,
 	.unpack_free = cpu_unpack_free,
 	.matrix_bytes = matmul_bytes,

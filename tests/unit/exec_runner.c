@@ -549,6 +549,10 @@ static void what_cannot_be_run_is_refused_with_a_reason(void)
 	s.kv_type = NUM_F16;
 	CHECK_INT(runner_create(&r, &s, &e), ERR_INPUT);
 	err_clear(&e);
+	s.kv_type = NUM_F8; /* a GPU's: the CPU's kernels would read it as something else */
+	CHECK_INT(runner_create(&r, &s, &e), ERR_INPUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(e.text, "it has no fp8 KV pages: f32, bf16 or int8"));
+	err_clear(&e);
 	s.kv_type = NUM_F32;
 	s.layers = 3;
 	CHECK_INT(runner_create(&r, &s, &e), ERR_INPUT);

@@ -582,6 +582,9 @@ static void what_cannot_be_held_is_refused(void)
 	part.type = NUM_I8;
 	CHECK_INT(matmul_pack(b.mm, &m, &part, 1, 2, NUM_F32, b.why, sizeof b.why), -1);
 	CHECK_STR(b.why, "weights cannot be made from int8: f32, bf16 or f16");
+	part.type = NUM_F8;
+	CHECK_INT(matmul_pack(b.mm, &m, &part, 1, 2, NUM_F32, b.why, sizeof b.why), -1);
+	CHECK_STR(b.why, "weights cannot be made from fp8: f32, bf16 or f16");
 	part.type = NUM_F32;
 	CHECK_INT(matmul_pack(b.mm, &m, &part, 1, 0, NUM_F32, b.why, sizeof b.why), -1);
 	CHECK_STR(b.why, "a matrix of 2 by 0 cannot be held");
