@@ -283,10 +283,9 @@ static int admit_memory(struct engine *g, struct slot *s, int32_t hit_pages, int
 		s->known_pages = hit_pages;
 		if (memory_share(g, s, g->hit_blocks, hit_pages))
 			return ERR_MEMORY;
-		if (g->pool.radix)
-			kv_radix_used(&g->pool, g->hit_blocks, hit_pages);
+		g->pool.cache->used(&g->pool, g->hit_blocks, hit_pages);
 		s->keep_tokens = g->cfg.cache_prompts_only ? s->prompt : INT32_MAX;
-		if (g->pool.radix) /* what it computes before it decodes */
+		if (g->pool.cache->tree) /* what it computes before it decodes */
 			s->keep_tokens = s->prompt + (g->cfg.cache_prompts_only ? 0 : s->outputs);
 	}
 	return fresh > 0 ? memory_append(g, s, fresh) : ERR_NONE;

@@ -365,7 +365,7 @@ static int emit_aloud(struct engine *g, struct step *st, const struct step_resul
 int emit_step(struct engine *g, struct step *st, const struct step_result *res, struct err *e)
 {
 	/* A tree takes in nothing while its requests decode. */
-	bool quiet = (g->rec.run || !g->rec.step) && (!g->cfg.prefix_caching || g->pool.radix);
+	bool quiet = (g->rec.run || !g->rec.step) && (!g->cfg.prefix_caching || g->pool.cache->tree);
 	if (quiet ? emit_quietly(g, st, res) : emit_aloud(g, st, res))
 		return err_set(e, ERR_MEMORY, "%s", g->fault.text);
 	/* Repeats were steps of their own: they take the numbers that planning each would have given. */

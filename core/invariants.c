@@ -26,19 +26,14 @@ static int check_pool(const struct engine *g, int32_t *held, struct err *e)
 		used += held[b] > 0;
 		extra += held[b] > 1 ? held[b] - 1 : 0;
 	}
-	for (int64_t at = p->head; at < p->tail && !p->radix; at++) {
-		int32_t id = p->ring[at & p->ring_mask];
-		if (id == KV_NO_BLOCK)
-			continue;
-		EXPECT(held[id] == 0, "block %d is on the free list and held", id);
-		free++;
-		cached += p->content && p->content[id];
-	}
-	for (int32_t b = 0; b < p->num_blocks && p->radix; b++) {
+	for (int64_t at = p->head; at < p->tail && !p->cache; at++, free++)
+		EXPECT(held[p->ring[at & p->ring_mask]] == 0, "block %d is on the free list and held",
+		       p->ring[at & p->ring_mask]);
+	for (int32_t b = 0; b < p->num_blocks && p->cache; b++) {
 		free += held[b] == 0;
 		cached += held[b] == 0 && p->content[b];
 	}
-	const char *wrong = p->radix ? kv_radix_check(p, held) : NULL;
+	const char *wrong = p->cache ? p->cache->check(p, held) : NULL;
 	EXPECT(!wrong, "%s", wrong);
 	EXPECT(free == p->n_free && used + free == p->num_blocks, "%d used + %d free blocks (counted %d) are not %d",
 	       used, free, p->n_free, p->num_blocks);

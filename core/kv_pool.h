@@ -28,8 +28,11 @@ struct kv_pool {
 	int32_t n_cached; /* of them, holding known content */
 	int64_t extra_refs; /* sum over blocks of (count - 1), for counts above 1: what sharing saves */
 	int64_t evicted; /* blocks whose content was dropped for new use */
+	int64_t duplicates; /* pages computed although their content was known: a tree gives them back */
 
+	const struct prefix_ops *cache; /* what knows contents; NULL = nothing does */
 	struct kv_radix *radix; /* a prefix tree instead of the ring, or NULL */
+	struct prefix_watcher watcher; /* .losing NULL = nobody saves what is evicted */
 
 	int32_t *ring; /* [ring_mask + 1] ids in the order they were freed; KV_NO_BLOCK = hole */
 	int64_t head, tail, ring_mask;
@@ -77,6 +80,9 @@ void kv_remember_all(struct kv_pool *p, const int32_t *ids, const uint64_t *keys
 /* A full block turns out not to have been written: its content is nobody's. */
 void kv_disown(struct kv_pool *p, int32_t block);
 int32_t kv_lookup(const struct kv_pool *p, uint64_t key); /* KV_NO_BLOCK = not there */
+
+/* The ring as a free list, with room for so many holes (prefix_hash.c). */
+int kv_ring_init(struct kv_pool *p, int64_t holes, struct err *e);
 
 static inline int32_t kv_blocks_for(int64_t tokens, int32_t block_size)
 {

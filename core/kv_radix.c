@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "core/err.h"
-#include "core/kv_pool.h"
+#include "core/kv_index.h"
 #include "core/mem.h"
 
-int kv_radix_init(struct kv_pool *p, struct err *e)
+static int radix_init(struct kv_pool *p, struct err *e)
 {
 	struct kv_radix *r = mem_zalloc(1, sizeof *r);
 	size_t n = (size_t)p->num_blocks;
@@ -29,8 +29,9 @@ int kv_radix_init(struct kv_pool *p, struct err *e)
 	return ERR_NONE;
 }
 
-void kv_radix_free(struct kv_radix *r)
+static void radix_destroy(struct kv_pool *p)
 {
+	struct kv_radix *r = p->radix;
 	if (!r)
 		return;
 	mem_free(r->parent);
@@ -40,6 +41,7 @@ void kv_radix_free(struct kv_radix *r)
 	mem_free(r->heap);
 	mem_free(r->heap_at);
 	mem_free(r);
+	p->radix = NULL;
 }
 
 /* --- blank blocks ------------------------------------------------------------------------------------------------ */
@@ -113,7 +115,7 @@ static void tick(struct kv_radix *r)
 	r->clock += r->clock < UINT32_MAX;
 }
 
-void kv_radix_unreferenced(struct kv_pool *p, int32_t block)
+static void unreferenced(struct kv_pool *p, int32_t block)
 {
 	struct kv_radix *r = p->radix;
 	p->n_free++;
@@ -127,7 +129,7 @@ void kv_radix_unreferenced(struct kv_pool *p, int32_t block)
 		leaf_add(r, block);
 }
 
-void kv_radix_referenced(struct kv_pool *p, int32_t block)
+static void radix_referenced(struct kv_pool *p, int32_t block)
 {
 	p->n_free--;
 	p->n_cached--;
@@ -143,7 +145,8 @@ static bool evict_page(struct kv_pool *p, int32_t block)
 	struct kv_radix *r = p->radix;
 	int32_t parent = r->parent[block];
 	bool same_node = parent != KV_NO_BLOCK && r->more[parent] == block;
-	kv_disown(p, block);
+	p->growth += kv_forget(p, block, p->content[block]);
+	p->changes++;
 	p->n_cached--;
 	p->evicted++;
 	blank_add(r, block);
@@ -169,7 +172,7 @@ static void evict_leaf(struct kv_pool *p)
 	} while (evict_page(p, block) && (block = parent) != KV_NO_BLOCK);
 }
 
-void kv_radix_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
+static void radix_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 {
 	struct kv_radix *r = p->radix;
 	while (r->n_blank < n)
@@ -179,6 +182,16 @@ void kv_radix_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 		p->ref[ids[i]] = 1;
 	}
 	p->n_free -= n;
+}
+
+static void radix_release(struct kv_pool *p, const int32_t *ids, int32_t n)
+{
+	for (int32_t i = n; i-- > 0;) {
+		if (--p->ref[ids[i]])
+			p->extra_refs--;
+		else
+			unreferenced(p, ids[i]);
+	}
 }
 
 void kv_radix_used(struct kv_pool *p, const int32_t *ids, int32_t n)
@@ -227,7 +240,7 @@ int32_t kv_radix_insert(struct kv_pool *p, int32_t *ids, const uint64_t *keys, i
 	}
 	if (to)
 		r->more[ids[to - 1]] = KV_NO_BLOCK;
-	r->duplicates += replaced;
+	p->duplicates += replaced;
 	return replaced;
 }
 
@@ -280,3 +293,13 @@ const char *kv_radix_check(const struct kv_pool *p, int32_t *scratch)
 	}
 	return check_counts(p, scratch);
 }
+
+const struct prefix_ops prefix_radix_ops = {.tree = true,
+					    .init = radix_init,
+					    .destroy = radix_destroy,
+					    .alloc = radix_alloc,
+					    .release = radix_release,
+					    .referenced = radix_referenced,
+					    .used = kv_radix_used,
+					    .insert = kv_radix_insert,
+					    .check = kv_radix_check};

@@ -33,17 +33,10 @@ struct kv_radix { /* with the chains of the pool, at most 48 bytes a block */
 	int32_t n_leaves;
 	int32_t first_blank, last_blank, n_blank;
 	uint32_t clock; /* lookups and insertions so far; stays at its largest value, where order is by block number */
-	int64_t duplicates; /* blocks given back because the tree had their content already */
 };
 
-/* What kv_pool.c does differently with a tree. */
-int kv_radix_init(struct kv_pool *p, struct err *e);
-void kv_radix_free(struct kv_radix *r);
-void kv_radix_alloc(struct kv_pool *p, int32_t n, int32_t *ids);
-void kv_radix_unreferenced(struct kv_pool *p, int32_t block); /* its last table let go of it */
-void kv_radix_referenced(struct kv_pool *p, int32_t block); /* a first table holds it */
-
-/* A request was admitted with these pages, all that the tree has of its prompt. */
+/* struct prefix_ops: used, insert and check (core/prefix.h).
+ * A request was admitted with these pages, all that the tree has of its prompt. */
 void kv_radix_used(struct kv_pool *p, const int32_t *ids, int32_t n);
 
 /* The content of a table's pages `from` ... `to` - 1 has been computed: they join the tree after page from - 1, which is in it.

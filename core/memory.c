@@ -136,16 +136,16 @@ int memory_remember(struct engine *g, struct slot *s, int32_t computed, struct s
 	return ERR_NONE;
 }
 
-/* Pages from ... to - 1 of a slot, whose identities are in g->keys, join the tree. */
+/* Pages from ... to - 1 of a slot, whose identities are in g->keys, become known. */
 static void insert_pages(struct engine *g, struct slot *s, int32_t from, int32_t to)
 {
 	struct block_table *t = slot_table(g, s);
-	for (int32_t i = from; i < to && g->rec.event; i++) {
+	for (int32_t i = from; i < to && g->rec.event && g->pool.cache->tree; i++) {
 		int32_t there = kv_lookup(&g->pool, g->keys[i - from]);
 		if (there != KV_NO_BLOCK)
 			engine_event(g, EVENT_BLOCK, g->now_ns, s->req, i, there);
 	}
-	kv_radix_insert(&g->pool, t->ids, g->keys, from, to);
+	g->pool.cache->insert(&g->pool, t->ids, g->keys, from, to);
 }
 
 static int room_for_keys(struct engine *g, int64_t n)
@@ -155,8 +155,8 @@ static int room_for_keys(struct engine *g, int64_t n)
 	return ERR_NONE;
 }
 
-/* The pages of one slot follow each other: they go in together, so that they are one node. */
-static int commit_to_tree(struct engine *g, struct step *st)
+/* The pages of one slot follow each other: they go in together, in a tree as one node. */
+int memory_commit(struct engine *g, struct step *st)
 {
 	if (room_for_keys(g, st->n_pages))
 		return ERR_MEMORY;
@@ -167,29 +167,18 @@ static int commit_to_tree(struct engine *g, struct step *st)
 		     end++)
 			g->keys[end - i] = st->pages[end].key;
 		struct slot *s = &g->slots[first->slot];
+		/* Else preempted meanwhile: what it would have written is nobody's. */
 		if (s->epoch == first->epoch)
 			insert_pages(g, s, first->page, first->page + (int32_t)(end - i));
 	}
-	return ERR_NONE;
-}
-
-int memory_commit(struct engine *g, struct step *st)
-{
-	int code = g->pool.radix ? commit_to_tree(g, st) : ERR_NONE;
-	for (int64_t i = 0; i < st->n_pages && !g->pool.radix; i++) {
-		const struct pending_page *p = &st->pages[i];
-		/* Preempted meanwhile: what it would have written is nobody's. */
-		if (g->slots[p->slot].epoch == p->epoch)
-			kv_remember(&g->pool, p->block, p->key);
-	}
 	st->n_pages = 0;
-	return code;
+	return ERR_NONE;
 }
 
 int memory_ends(struct engine *g, struct slot *s, int32_t computed)
 {
 	int32_t full = computed / g->cfg.block_size, from = s->known_pages;
-	if (!g->pool.radix || g->cfg.cache_prompts_only || full <= from)
+	if (!g->pool.cache->tree || g->cfg.cache_prompts_only || full <= from)
 		return ERR_NONE;
 	if (room_for_keys(g, full - from))
 		return ERR_MEMORY;

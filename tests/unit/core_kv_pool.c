@@ -208,7 +208,7 @@ static void tree_gives_duplicates_back(void)
 	CHECK_IDS(b, 0, 1, 5);
 	CHECK_INT(pool.n_free, 4);
 	CHECK_INT(pool.extra_refs, 2);
-	CHECK_INT(pool.radix->duplicates, 2);
+	CHECK_INT(pool.duplicates, 2);
 	CHECK_TREE();
 	kv_release(&pool, a, 3);
 	CHECK_INT(pool.n_cached, 1); /* 13; the others are locked from below */
