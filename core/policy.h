@@ -133,6 +133,8 @@ bool view_was_preempted(const struct plan *p, int32_t req);
 int32_t view_shared_prefix(const struct plan *p, int32_t a, int32_t b);
 /* Tokens of a waiting request that a prefix cache would give it now (0 without one, or when computed > 0). */
 int32_t view_prefix_hit(struct plan *p, int32_t req);
+/* Blocks of that hit that nobody holds: free ones as long as they are not hit upon. */
+int32_t view_prefix_idle(struct plan *p, int32_t req);
 
 /* --- actions -------------------------------------------------------------------------------------------------- */
 

@@ -252,3 +252,8 @@ int32_t view_prefix_hit(struct plan *p, int32_t req)
 		return 0;
 	return g->hit.pages * g->cfg.block_size;
 }
+
+int32_t view_prefix_idle(struct plan *p, int32_t req)
+{
+	return view_prefix_hit(p, req) ? plan_engine(p)->hit.unreferenced : 0;
+}

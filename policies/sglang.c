@@ -272,20 +272,23 @@ static bool go_on(struct sglang *s, struct plan *p, struct room *room)
 static bool let_in(struct sglang *s, struct plan *p, int32_t req, struct room *room)
 {
 	int32_t bs = view_block_size(p), hit = s->caching ? view_prefix_hit(p, req) : 0;
-	int64_t extend = view_tokens(p, req) - hit, tokens = extend;
+	/* What of its hit nobody holds yet cannot be evicted any more. */
+	int64_t extend = view_tokens(p, req) - hit, tokens = extend,
+		held = hit ? (int64_t)view_prefix_idle(p, req) * bs : 0;
 	bool alone = view_running(p) == 0;
 	if (room->compute <= 0)
 		return false;
 	if (tokens > room->compute)
 		tokens = room->compute >= bs ? room->compute / bs * bs : room->compute;
-	s->full = view_places_left(p) == 0 || (!alone && extend + clipped_left(p, req) >= room->memory);
+	s->full = view_places_left(p) == 0 || (!alone && extend + clipped_left(p, req) >= room->memory - held);
 	if (s->full)
 		return false;
+	int64_t memory = held + (extend + bs - 1) / bs * bs + (tokens < extend ? 0 : clipped_left(p, req));
 	struct admit_options o = {.tokens = (int32_t)tokens, .whole_must_fit = true};
 	enum plan_status status = plan_admit(p, req, &o);
 	s->full = status == PLAN_NO_SPACE;
 	room->compute = tokens < extend ? 0 : room->compute - tokens;
-	room->memory -= (extend + bs - 1) / bs * bs + (tokens < extend ? 0 : clipped_left(p, req));
+	room->memory -= memory;
 	return status == PLAN_OK;
 }
 
@@ -306,12 +309,14 @@ static void let_some_in(struct sglang *s, struct plan *p, struct room *room)
 
 static void prompts(struct sglang *s, struct plan *p)
 {
-	int32_t retracted = 0, running = view_decoding(p);
+	int32_t retracted = 0;
 	/* Before anybody is scheduled: what each has left is the same then, however the engine keeps its books. */
 	struct room room = {.compute = s->chunk, .memory = s->full ? 0 : free_by_guess(s, p)};
-	if (s->mixed && running > 0) {
+	if (s->mixed && view_decoding(p) > 0) {
+		int64_t budget = view_budget_left(p);
 		retracted = decode(s, p);
-		room.compute -= view_decoding(p);
+		room.compute -= budget - view_budget_left(p); /* a token each, */
+		room.memory -= budget - view_budget_left(p); /* which has its place */
 	}
 	if (room.compute > view_budget_left(p))
 		room.compute = view_budget_left(p);
@@ -330,7 +335,7 @@ static void plan(void *self, struct plan *p)
 	bool may_prefill = view_prefilling_first(p) >= 0 || (!s->full && view_waiting_first(p) >= 0);
 	if (may_prefill)
 		prompts(s, p);
-	if (!view_planned_any(p) && decode(s, p) == 0 && view_decoding(p) > 0) {
+	if (!view_planned_any(p) && decode(s, p) == 0 && view_planned_any(p)) {
 		s->ratio -= s->decay;
 		s->ratio = s->ratio > s->least ? s->ratio : s->least;
 	}

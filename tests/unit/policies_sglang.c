@@ -100,6 +100,55 @@ static void admission_leaves_room_for_a_share_of_outputs(void)
 	}
 }
 
+/* 24 tokens of memory, three of 4 + 4 at once. A and B take 8 each, the last of which C would need all of: it waits until
+ * they end, whatever tokens they are about to have. */
+static void largest_outputs_count_in_full_on_admission(void)
+{
+	struct sched s;
+	sched_init(&s, "sglang", "");
+	s.cfg.num_blocks = 6;
+	for (int i = 0; i < 3; i++)
+		sched_add(&s, 0, 4, 4);
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	TIMES(s, 1, 0, 10, 40);
+	TIMES(s, 2, 40, 50, 80);
+	sched_free(&s);
+}
+
+/* 40 tokens of memory. A leaves 16 in the cache, which C begins with. At 10 C goes: with its 16 locked, a page for its last
+ * token and 8 outputs, 12 are left, which B (4 + 8) would need all of: it waits until C ends. */
+static void what_is_hit_upon_is_no_longer_free(void)
+{
+	struct sched s;
+	sched_init(&s, "sglang", "");
+	s.cfg.num_blocks = 10;
+	s.cfg.prefix_caching = true;
+	sched_add(&s, 0, 17, 1);
+	sched_share(&s, 7, 16);
+	sched_add(&s, 5, 4, 8);
+	sched_add(&s, 5, 17, 8);
+	sched_share(&s, 7, 16);
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	TIMES(s, 2, 10, 20, 90);
+	TIMES(s, 1, 90, 100, 170);
+	sched_free(&s);
+}
+
+/* 12 tokens of memory. At 10 A (1 + 2) holds 4 and decodes beside prompts, which takes one of the other 8: B (2 + 5) would
+ * need all 7 that are left. */
+static void decodes_beside_prompts_take_their_place(void)
+{
+	struct sched s;
+	sched_init(&s, "sglang", "mixed_chunk=on");
+	s.cfg.num_blocks = 3;
+	sched_add(&s, 0, 1, 2);
+	sched_add(&s, 5, 2, 5);
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	TIMES(s, 0, 0, 10, 20);
+	TIMES(s, 1, 20, 30, 70);
+	sched_free(&s);
+}
+
 /* 7 blocks, hardly any share kept. A (4 + 12) runs from 0, B (the same) from 20. At 110 A holds 4 blocks, B 3 and needs one:
  * B, with 9 outputs against 10, is retracted. A ends at 130; then B's 13 tokens are computed again, and it ends at 160. */
 static void fewest_outputs_are_retracted(void)
@@ -140,6 +189,9 @@ int main(void)
 		{"same_beginning_is_put_back", same_beginning_is_put_back},
 		{"larger_subtree_goes_first", larger_subtree_goes_first},
 		{"admission_leaves_room_for_a_share_of_outputs", admission_leaves_room_for_a_share_of_outputs},
+		{"largest_outputs_count_in_full_on_admission", largest_outputs_count_in_full_on_admission},
+		{"what_is_hit_upon_is_no_longer_free", what_is_hit_upon_is_no_longer_free},
+		{"decodes_beside_prompts_take_their_place", decodes_beside_prompts_take_their_place},
 		{"fewest_outputs_are_retracted", fewest_outputs_are_retracted},
 		{"one_prompt_is_cut_at_a_time", one_prompt_is_cut_at_a_time},
 	};
