@@ -373,14 +373,14 @@ static void killed_at_any_moment_is_all_or_nothing(void)
 	const char *path = fresh("anytime.db");
 	struct workload w;
 	random_workload(&w, 8000, 8, 7);
-	int complete = 0, running = 0;
+	int complete = 0, running = 0, moments = test_short() ? 7 : 14;
 	/* The moments are spread over a whole run, however fast this machine and build are. */
 	store_close(open_store(path));
 	int64_t whole_us = run_in_child_us(path, &w);
-	for (int i = 0; i < 14; i++) {
+	for (int i = 0; i < moments; i++) {
 		pid_t child = fork();
 		if (child == 0) {
-			int64_t us = 1 + whole_us * (i + 1) / 14;
+			int64_t us = 1 + whole_us * (i + 1) / moments;
 			struct itimerval t = {.it_value = {.tv_sec = us / 1000000, .tv_usec = us % 1000000}};
 			signal(SIGALRM, SIG_DFL); /* which ends the process on the spot */
 			setitimer(ITIMER_REAL, &t, NULL);
@@ -532,12 +532,13 @@ static _Noreturn void give_up(int status, const char *what, const struct err *e)
  * whoever loses a race waits, and nobody fails. */
 static void many_processes_make_one_database_at_once(void)
 {
-	enum { ROUNDS = 25, PROCESSES = 8, OPENINGS = 3 };
+	enum { PROCESSES = 8, OPENINGS = 3 };
+	const int rounds = test_short() ? 8 : 25;
 	struct workload w;
 	struct run_settings s;
 	random_workload(&w, 10, 20, 13);
 	small_settings(&s, &w);
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < rounds; round++) {
 		const char *path = fresh("raced.db");
 		struct barrier b;
 		pid_t children[PROCESSES];
