@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "core/source.h"
 #include "exec/weights.h"
+#include "models/shard.h"
 #include "policies/registry.h"
 #include "sim/backend.h"
 #include "sim/capacity.h"
@@ -148,10 +149,13 @@ static int load_hardware(struct parts *p, struct err *e)
 	}
 	if (rc || !p->has_model)
 		return rc;
+	struct model part;
 	rc = model_formats(&p->model, s->weight_dtype, s->kv_dtype, &p->weights, &p->kv, e);
+	if (rc == ERR_NONE)
+		rc = model_shard(&part, &p->model, s->tensor_parallel, e);
 	if (rc == ERR_NONE) {
-		p->result->weight_bytes = model_weight_bytes(&p->model, &p->weights);
-		p->result->kv_bytes_per_token = model_kv_bytes_per_token(&p->model, p->kv, &p->weights);
+		p->result->weight_bytes = model_weight_bytes(&part, &p->weights);
+		p->result->kv_bytes_per_token = model_kv_bytes_per_token(&part, p->kv, &p->weights);
 	}
 	return rc;
 }

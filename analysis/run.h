@@ -116,7 +116,7 @@ struct run_result {
 	struct tape tape; /* executor: everything the engine took from outside */
 	int32_t *output_ids; /* executor: token ids of request i at output_ids[output_at[i] .. output_at[i + 1]) */
 	int64_t *output_at; /* [n + 1] */
-	int64_t weight_bytes, kv_bytes_per_token; /* 0 where the model has no say (num_gpu_blocks given, cost linear) */
+	int64_t weight_bytes, kv_bytes_per_token; /* of one device; 0 where the model has no say (num_gpu_blocks given, cost linear) */
 	bool lengths_estimated, oracle;
 
 	struct err store_err; /* the run is fine, but could not be stored */

@@ -64,7 +64,8 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 	X(s.kv_dtype, kv_cache_dtype, "kv-cache-dtype", OPT_STRING, OPT_LIST, "TYPE", 0, 0, NULL, \
 	  "How the KV cache is held: auto (default), bf16, fp32, fp8 or int8.") \
 	X(s.tensor_parallel, tensor_parallel_size, "tensor-parallel-size", OPT_INT32, OPT_LIST, "N", 1, 1024, NULL, \
-	  "Devices that share one model. Only 1 so far.") \
+	  "Devices that hold one model together, each a part of every matrix and of the KV heads, and sum up what they have "  \
+	  "over their links (Megatron-style). Default 1.") \
 	X(s.engine.max_concurrency, max_concurrency, "max-concurrency", OPT_INT32, OPT_LIST, "N", 0, INT32_MAX, NULL, \
 	  "The client sends no more requests than that at once; the others wait at the client, and their latency counts " \
 	  "from when they were meant to arrive. Default 0: no limit.")

@@ -15,6 +15,7 @@ static const struct field {
 } fields[] = {
 	{"bandwidth_gb_s", offsetof(struct device, bandwidth), 1e-3, 1e6, 1e9, 0},
 	{"link_gb_s", offsetof(struct device, link_bandwidth), 0, 1e6, 1e9, 0},
+	{"link_efficiency", offsetof(struct device, link_efficiency), 1e-3, 1, 1, 0.56},
 	{"host_gb_s", offsetof(struct device, host_bandwidth), 0, 1e6, 1e9, 0},
 	{"power_w", offsetof(struct device, power_w), 0, 1e6, 1, 0},
 	{"price_per_hour", offsetof(struct device, price_per_hour), 0, 1e6, 1, 0},
@@ -29,6 +30,8 @@ static const struct field {
 	{"launch_us", offsetof(struct device, launch_ns), 0, 1e6, 1e3, 5},
 	{"prompt_us", offsetof(struct device, prompt_ns), 0, 1e9, 1e3, 0},
 	{"kernel_us", offsetof(struct device, kernel_ns), 0, 1e6, 1e3, 1},
+	{"collective_us", offsetof(struct device, collective_ns), 0, 1e6, 1e3, 8},
+	{"hop_us", offsetof(struct device, hop_ns), 0, 1e6, 1e3, 1},
 };
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };
 

@@ -24,6 +24,7 @@ struct device {
 	double bandwidth; /* memory, bytes/s, peak */
 	double peak[DTYPE_COUNT]; /* dense FLOP/s with inputs of that type (fp32: on the vector units); 0 = none */
 	double link_bandwidth; /* bytes/s to a peer, one direction; 0 = through the host */
+	double link_efficiency; /* share of it that collectives reach */
 	double host_bandwidth; /* bytes/s to the host, one direction */
 	double power_w;
 	double price_per_hour; /* US dollars; 0 = unknown */
@@ -43,6 +44,7 @@ struct device {
 	double prompt_ns; /* device idle in each step with a piece of a prompt: such steps run outside full graphs */
 	double launch_ns; /* host, per kernel, where kernels are launched one by one (eager mode) */
 	double kernel_ns; /* device, per kernel: start and drain */
+	double collective_ns, hop_ns; /* device, per all-reduce or all-gather, and per further device that takes part */
 };
 
 /* By name or alias, or by path (a slash, or ending in .json). Nothing to release. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "models/shard.h"
 
 /* Bytes alive per logit while sampling with top-p sorts a row: float32 logits 4; sorted values 4 and their 64-bit
  * positions 8; the sort's own input positions 8 and second buffers 4 + 8. */
@@ -41,13 +42,15 @@ static int64_t widest(const struct model *m)
 	return experts > best ? experts : best;
 }
 
-static int64_t activation_peak(const struct model *m, const struct capacity_options *o, const struct weight_format *f)
+/* Logits are gathered: rows of all of the vocabulary are sampled from. */
+static int64_t activation_peak(const struct model *m, int32_t vocab, const struct capacity_options *o,
+			       const struct weight_format *f)
 {
 	/* In doubles, which are exact below 2^53 and cannot overflow: a user may ask for 2^31 tokens a step. */
 	double tokens = o->max_num_batched_tokens, act = (double)act_bytes(f);
 	double rows = o->max_num_seqs < tokens ? o->max_num_seqs : tokens;
 	double forward = tokens * act * (2.0 * m->hidden + (double)widest(m));
-	double sampling = tokens * act * m->hidden + rows * m->vocab * SAMPLING_BYTES_PER_LOGIT;
+	double sampling = tokens * act * m->hidden + rows * vocab * SAMPLING_BYTES_PER_LOGIT;
 	double peak = forward > sampling ? forward : sampling;
 	return peak < 1e18 ? (int64_t)peak : INT64_C(1000000000000000000);
 }
@@ -73,8 +76,8 @@ static int check_options(const struct capacity_options *o, const struct model *m
 	if (o->max_model_len > m->max_len)
 		return err_set(e, ERR_INPUT, "max-model-len %d is more than the %d positions %s has", o->max_model_len,
 			       m->max_len, m->name);
-	if (o->tensor_parallel != 1)
-		return err_set(e, ERR_INPUT, "tensor-parallel-size %d: only 1 is supported so far", o->tensor_parallel);
+	if (o->tensor_parallel < 1)
+		return err_set(e, ERR_INPUT, "tensor-parallel-size %d must be at least 1", o->tensor_parallel);
 	return ERR_NONE;
 }
 
@@ -89,13 +92,16 @@ static int nothing_left(const struct capacity *c, const struct model *m, const s
 		m->name, d->name, (double)c->weight_bytes / 1e9, (double)reserve / 1e9, (double)c->budget_bytes / 1e9);
 }
 
-int capacity_compute(struct capacity *out, const struct model *m, const struct device *d,
+int capacity_compute(struct capacity *out, const struct model *whole, const struct device *d,
 		     const struct capacity_options *o, struct err *e)
 {
 	struct capacity c = {.block_size = o->block_size};
-	int rc = check_options(o, m, e);
+	struct model part;
+	const struct model *m = &part;
+	int rc = check_options(o, whole, e);
 	memset(out, 0, sizeof *out);
-	if (rc || (rc = model_weight_format(m, &o->weights, &c.weights, e)))
+	if (rc || (rc = model_weight_format(whole, &o->weights, &c.weights, e)) ||
+	    (rc = model_shard(&part, whole, o->tensor_parallel, e)))
 		return rc;
 	c.max_model_len = o->max_model_len ? o->max_model_len : m->max_len;
 	c.weight_bytes = o->assume_weight_bytes ? o->assume_weight_bytes : model_weight_bytes(m, &c.weights);
@@ -103,7 +109,7 @@ int capacity_compute(struct capacity *out, const struct model *m, const struct d
 	c.device_bytes = o->nominal ? d->nominal_bytes : d->memory_bytes;
 	c.budget_bytes = (int64_t)((double)c.device_bytes * o->utilization);
 	if (!o->nominal) {
-		c.activation_bytes = activation_peak(m, o, &c.weights);
+		c.activation_bytes = activation_peak(m, whole->vocab, o, &c.weights);
 		c.buffer_bytes = rotary_table(m, &c.weights);
 		c.context_bytes = d->context_bytes;
 	}

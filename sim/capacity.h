@@ -18,7 +18,7 @@ struct capacity_options {
 	int32_t max_model_len; /* 0 = the model's */
 	struct weight_format weights;
 	enum kv_dtype kv;
-	int32_t tensor_parallel; /* only 1 */
+	int32_t tensor_parallel; /* devices the model is split over: figures are of one of them */
 	bool nominal; /* the textbook's memory: decimal GB of the box, no reserve */
 	int64_t assume_weight_bytes; /* 0 = count */
 	int64_t assume_session_bytes; /* 0 = count; of one session, whatever its length */

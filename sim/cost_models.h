@@ -20,7 +20,7 @@ struct cost_setup {
 	struct weight_format weights; /* automatic: the model's own */
 	enum kv_dtype kv;
 	enum attention_algorithm attention;
-	int32_t tensor_parallel; /* only 1 can be timed */
+	int32_t tensor_parallel; /* devices the model is split over (models/shard.h); profiled: as was measured */
 	bool eager; /* no CUDA graphs: each kernel costs the host launch_ns */
 	const struct profile *profile; /* profiled: what was measured; needed until it is made. NULL: none */
 	int32_t threads, block_size; /* profiled: what the run says, to be what was measured; 0 = does not say */
@@ -31,7 +31,7 @@ void cost_setup_default(struct cost_setup *s, const struct model *m, const struc
 
 /* From text:
  *   roofline[:attention=flash|standard,eager=on|off,gemm=0.7,attn=0.5,memory=0.8,step=300us,
- *            request=2us,launch=4us,kernel=1us]
+ *            request=2us,launch=4us,kernel=1us,link=0.6,collective=8us,hop=1us]
  *   linear:a=5ms,b=20us,c=1ms,d=10ns      (each optional, 0 when absent)
  *   constant:10ms                          (or constant:time=10ms)
  *   profiled[:WHICH][,step=50us,request=1us,any=on]   (WHICH is for whoever finds s->profile: cost_profile_which)

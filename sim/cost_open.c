@@ -153,6 +153,9 @@ static int open_roofline(struct cost **out, const char *text, const char *whole,
 		{.name = "prompt", .type = VALUE_TIME, .number = &d.prompt_ns},
 		{.name = "launch", .type = VALUE_TIME, .number = &d.launch_ns},
 		{.name = "kernel", .type = VALUE_TIME, .number = &d.kernel_ns},
+		{.name = "link", .type = VALUE_SHARE, .number = &d.link_efficiency},
+		{.name = "collective", .type = VALUE_TIME, .number = &d.collective_ns},
+		{.name = "hop", .type = VALUE_TIME, .number = &d.hop_ns},
 	};
 	int rc = parse_values(text, values, sizeof values / sizeof values[0], whole, e);
 	if (rc)

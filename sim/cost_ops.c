@@ -16,7 +16,7 @@ static double qkv_params(const struct model *m, bool own_kv)
 void op_shapes_init(struct op_shapes *s, const struct model *m, const struct weight_format *f, enum kv_dtype kv,
 		    enum attention_algorithm a)
 {
-	*s = (struct op_shapes){.m = m, .standard = a == ATTENTION_STANDARD};
+	*s = (struct op_shapes){.m = m, .standard = a == ATTENTION_STANDARD, .sampled_vocab = m->vocab};
 	s->act = f->scope == SCOPE_ALL && f->dtype == DTYPE_FP32 ? 4 : 2;
 	s->qkv_params[0] = qkv_params(m, true);
 	s->qkv_params[1] = qkv_params(m, false);
@@ -175,7 +175,7 @@ void op_lm_head(const struct op_shapes *s, double rows, struct op_work *w)
 /* Logits to float32, softmax, pick one. */
 void op_sample(const struct op_shapes *s, double rows, struct op_work *w)
 {
-	double v = s->m->vocab;
+	double v = s->sampled_vocab;
 	*w = (struct op_work){5 * rows * v, rows * v * (s->act + 4 + 4 + 4), rows > 0 ? 3 : 0};
 }
 

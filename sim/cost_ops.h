@@ -24,6 +24,7 @@ struct op_shapes {
 	int32_t n_own[2]; /* layers with their own KV [0], sharing another's [1] */
 	int32_t n_dense, n_moe;
 	bool standard; /* attention algorithm */
+	double sampled_vocab; /* logits of a row that is sampled from: of the whole model, where m is a part of one */
 };
 
 void op_shapes_init(struct op_shapes *s, const struct model *m, const struct weight_format *f, enum kv_dtype kv,

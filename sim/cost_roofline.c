@@ -7,8 +7,10 @@
 
 #include "core/err.h"
 #include "core/mem.h"
+#include "models/shard.h"
 #include "sim/cost_models.h"
 #include "sim/cost_ops.h"
+#include "sim/network.h"
 
 enum {
 	TOKENS_KEPT = 1 << 15, /* beyond it, worked out each time: such steps take seconds of device time anyway */
@@ -28,7 +30,7 @@ struct decode_row {
 
 struct roofline {
 	struct cost base;
-	struct model model; /* without its layers: op_shapes has counted them */
+	struct model model; /* one device's part, without its layers: op_shapes has counted them */
 	struct op_shapes shapes;
 	double vector, attention,
 		linear[3]; /* FLOP/ns: element-wise; attention; products with attention, mlp, expert weights */
@@ -36,6 +38,10 @@ struct roofline {
 	double bandwidth, kv_bandwidth; /* bytes/ns: weights and activations; attention over the cache */
 	double mixed; /* decode attention in a step with prompts takes so many times as long */
 	double unhidden; /* of the shorter of compute and memory time, the share that the longer does not hide */
+	struct network network;
+	double reduced_bytes; /* of one token, in each all-reduce */
+	double gathered_bytes; /* of one row of logits */
+	int32_t reductions; /* all-reduces in a step; 0 = the device is alone */
 	struct decode_rate decode;
 	double n_full, n_window; /* layers by what their attention sees */
 	double attention_kernels_ns; /* of all layers' decode attention */
@@ -77,9 +83,23 @@ static double token_op_rate(const struct roofline *r, enum token_op op)
 	}
 }
 
+/* Hidden states are summed over the devices after the embedding, each attention and each MLP. */
+static double reduce_ns(const struct roofline *r, double tokens)
+{
+	return r->reductions * (r->network.all_reduce_ns + tokens * r->reduced_bytes * r->network.all_reduce_byte_ns);
+}
+
+/* Each device has its part of the vocabulary's logits. */
+static double gather_ns(const struct roofline *r, double rows)
+{
+	if (rows == 0)
+		return 0;
+	return r->network.all_gather_ns + rows * r->gathered_bytes * r->network.all_gather_byte_ns;
+}
+
 static double count_tokens_ns(const struct roofline *r, int64_t tokens)
 {
-	double ns = 0;
+	double ns = reduce_ns(r, (double)tokens);
 	for (int op = 0; op < TOKEN_OPS; op++) {
 		struct op_work w;
 		op_tokens(&r->shapes, (enum token_op)op, (double)tokens, &w);
@@ -93,7 +113,7 @@ static double count_rows_ns(const struct roofline *r, int64_t rows)
 	struct op_work head, sample;
 	op_lm_head(&r->shapes, (double)rows, &head);
 	op_sample(&r->shapes, (double)rows, &sample);
-	return op_ns(r, &head, r->rest) + op_ns(r, &sample, r->vector);
+	return op_ns(r, &head, r->rest) + gather_ns(r, (double)rows) + op_ns(r, &sample, r->vector);
 }
 
 static inline double tokens_ns(const struct roofline *r, int64_t tokens)
@@ -251,6 +271,8 @@ static void roofline_parts(const struct cost *c, const struct batch *b, double p
 		op_tokens(&r->shapes, (enum token_op)op, tokens, &w);
 		part_ns[product ? PART_MATMUL : PART_OTHER] += op_ns(r, &w, token_op_rate(r, (enum token_op)op));
 	}
+	if (tokens > 0)
+		part_ns[PART_OTHER] += reduce_ns(r, tokens);
 	part_ns[PART_HEAD] = rows_ns(r, b->sampled);
 	if (b->decodes > 0) {
 		double fixed = b->decodes * r->decode.fixed;
@@ -294,6 +316,15 @@ static void set_rates(struct roofline *r, const struct device *d, const struct w
 	r->prompt_ns = to_ns(d->prompt_ns);
 }
 
+static void set_network(struct roofline *r, const struct cost_setup *s)
+{
+	network_init(&r->network, s->device, s->tensor_parallel);
+	r->reductions = s->tensor_parallel > 1 ? 2 * s->model->n_layers + 1 : 0;
+	r->reduced_bytes = s->model->hidden * r->shapes.act;
+	r->gathered_bytes = s->model->vocab * r->shapes.act;
+	r->shapes.sampled_vocab = s->model->vocab;
+}
+
 static void set_constants(struct roofline *r)
 {
 	struct op_work per_ctx, per_row, w;
@@ -312,7 +343,8 @@ static void set_constants(struct roofline *r)
 	op_lm_head(&r->shapes, 1, &w);
 	r->row_kernels = w.kernels;
 	op_sample(&r->shapes, 1, &w);
-	r->row_kernels += w.kernels;
+	r->row_kernels += w.kernels + (r->reductions > 0);
+	r->token_kernels += r->reductions;
 }
 
 void cost_setup_default(struct cost_setup *s, const struct model *m, const struct device *d)
@@ -331,9 +363,10 @@ int cost_roofline_create(struct cost **out, const struct cost_setup *s, struct e
 {
 	struct weight_format f;
 	*out = NULL;
-	if (s->tensor_parallel != 1)
-		return err_set(e, ERR_INPUT, "tensor-parallel size %d: only 1 can be timed so far", s->tensor_parallel);
+	struct model part;
 	int rc = model_weight_format(s->model, &s->weights, &f, e);
+	if (rc == ERR_NONE)
+		rc = model_shard(&part, s->model, s->tensor_parallel, e);
 	if (rc)
 		return rc;
 	if (f.dtype == DTYPE_FP32 && s->device->peak[DTYPE_FP32] <= 0)
@@ -355,10 +388,11 @@ int cost_roofline_create(struct cost **out, const struct cost_setup *s, struct e
 		roofline_destroy(&r->base);
 		return err_no_memory(e, "the roofline model's tables");
 	}
-	r->model = *s->model;
+	r->model = part;
 	op_shapes_init(&r->shapes, &r->model, &f, s->kv, s->attention);
 	r->model.layers = NULL;
 	set_rates(r, s->device, &f, s->eager);
+	set_network(r, s);
 	set_constants(r);
 	*out = &r->base;
 	return ERR_NONE;
@@ -439,6 +473,18 @@ int32_t cost_roofline_ops(const struct cost *c, const struct batch *b, struct co
 		table_row(r, "lm_head", w, r->rest, &out[n++]);
 		op_sample(&r->shapes, b->sampled, &w);
 		table_row(r, "sampling", w, r->vector, &out[n++]);
+	}
+	if (r->reductions) {
+		double rows = b->sampled, reduced = (double)tokens * r->reduced_bytes * r->reductions;
+		out[n++] = (struct cost_op){.name = "all-reduce",
+					    .bytes = reduced,
+					    .ns = reduce_ns(r, (double)tokens),
+					    .kernels = r->reductions};
+		if (rows > 0)
+			out[n++] = (struct cost_op){.name = "all-gather (logits)",
+						    .bytes = rows * r->gathered_bytes,
+						    .ns = gather_ns(r, rows),
+						    .kernels = 1};
 	}
 	if (b->n_chunks > 0 && r->prompt_ns > 0)
 		out[n++] = (struct cost_op){.name = "idle (prompts)", .ns = (double)r->prompt_ns};

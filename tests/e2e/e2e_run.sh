@@ -104,7 +104,7 @@ expect "a device that is not known" refused "did you mean" replay --model llama-
 expect "a policy that is not known" refused "did you mean chunked?" replay --policy chunkde "${served[@]}" "${made[@]}" --no-db
 expect "a parameter that is not known" refused "watermark" replay --policy chunked:watermrak=1 "${served[@]}" "${made[@]}" --no-db
 expect "a missing file" refused "$tmp/none.csv" replay "${served[@]}" --no-db "$tmp/none.csv"
-expect "two tensor-parallel devices" refused "tensor-parallel" replay "${served[@]}" "${made[@]}" --no-db --tensor-parallel-size 2
+expect "heads that cannot be split" refused "do not divide" replay "${served[@]}" "${made[@]}" --no-db --tensor-parallel-size 3
 printf 'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,10,2\n2023-11-16 18:15:47.00,1x,2\n' >"$tmp/bad.csv"
 expect "a bad row is named" refused "bad.csv:3:" replay "${served[@]}" --no-db "$tmp/bad.csv"
 run replay "${served[@]}" --no-db --on-bad-row skip "$tmp/bad.csv"
