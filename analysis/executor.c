@@ -129,11 +129,15 @@ static bool same_sampling(const struct sampling *a, const struct sampling *b)
 bool executor_fits(const struct executor *x, const struct executor_setup *s, const struct model *m)
 {
 	const struct executor_setup *h = &x->setup;
-	return strcmp(x->model.name, m->name) == 0 && x->model.n_layers == m->n_layers &&
-	       x->model.hidden == m->hidden && x->model.vocab == m->vocab && same_text(h->backend, s->backend) &&
-	       same_text(h->weights, s->weights) && same_text(h->tokenizer, s->tokenizer) &&
-	       same_text(h->isa, s->isa) && h->weight_type == s->weight_type && h->kv_type == s->kv_type &&
-	       h->threads == s->threads && h->batch_invariant == s->batch_invariant && h->eager == s->eager &&
-	       h->num_blocks >= s->num_blocks && h->block_size == s->block_size && h->kv_off == s->kv_off &&
-	       h->check == s->check && h->layers == s->layers && same_sampling(&h->sampling, &s->sampling);
+	/* Where memory says how many blocks there are, it must have been asked for as much. */
+	bool room = s->num_blocks > 0 || s->kv_off ||
+		    (h->memory_share == s->memory_share && h->most_blocks >= s->most_blocks);
+	return room && same_text(h->model, s->model) && strcmp(x->model.name, m->name) == 0 &&
+	       x->model.n_layers == m->n_layers && x->model.hidden == m->hidden && x->model.vocab == m->vocab &&
+	       same_text(h->backend, s->backend) && same_text(h->weights, s->weights) &&
+	       same_text(h->tokenizer, s->tokenizer) && same_text(h->isa, s->isa) && h->weight_type == s->weight_type &&
+	       h->kv_type == s->kv_type && h->threads == s->threads && h->batch_invariant == s->batch_invariant &&
+	       h->eager == s->eager && h->num_blocks >= s->num_blocks && h->block_size == s->block_size &&
+	       h->kv_off == s->kv_off && h->check == s->check && h->layers == s->layers &&
+	       same_sampling(&h->sampling, &s->sampling);
 }

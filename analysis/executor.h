@@ -16,6 +16,7 @@ struct err;
 /* What the executor is made of. Strings belong to the caller. */
 struct executor_setup {
 	const char *backend; /* "cpu", "cuda" */
+	const char *model; /* as it was asked for, or NULL */
 	const char *weights; /* exec/weights.h; NULL: "random:1" */
 	const char *tokenizer; /* path or NULL */
 	enum num weight_type, kv_type;

@@ -122,12 +122,21 @@ struct run_result {
 	struct err store_err; /* the run is fine, but could not be stored */
 };
 
+/* What runs one after another share. All zero at first; run_kept_close at the end. */
+struct run_kept {
+	struct executor
+		*executor; /* the model that was loaded last: used again where it fits, else closed before another is */
+	int64_t memory_bytes; /* what was free before the first was loaded, by which all count their KV blocks; 0 = not asked */
+};
+void run_kept_close(struct run_kept *k);
+
 struct run_io {
 	const volatile int *stop; /* polled; non-zero: status interrupted. May be NULL */
 	void (*progress)(void *ctx, int64_t ended, int64_t total);
 	void *ctx;
 	struct store *store; /* NULL: not stored */
 	struct executor *executor; /* a loaded model to use when it fits (analysis/executor.h); NULL: one is opened */
+	struct run_kept *kept; /* where one that was opened stays for the next run; NULL: it is closed */
 	/* Before the first step: the engine, to be looked at in the calls below. May be NULL. */
 	void (*engine)(void *ctx, const struct engine *g);
 	/* Every line of the decision log, every step: for who wants to look on. Each may be NULL. */

@@ -67,11 +67,22 @@ static int64_t most_useful(const struct run_settings *s, int32_t model_max_len)
 	return (size - 1 + model_max_len) / size * s->engine.max_num_seqs;
 }
 
-int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t model_max_len,
-		    int32_t *num_blocks, struct err *e)
+/* What a GPU has free is asked when it is known. */
+static int64_t memory_there(const struct run_settings *s, struct run_kept *kept)
 {
-	/* What a GPU has free is asked when it is known. */
-	int64_t bytes = s->kv_cache_memory_bytes, there = s->backend == BACKEND_CPU ? available_bytes() : 0;
+	if (s->backend != BACKEND_CPU)
+		return 0;
+	if (!kept)
+		return available_bytes();
+	if (!kept->memory_bytes)
+		kept->memory_bytes = available_bytes();
+	return kept->memory_bytes;
+}
+
+int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t model_max_len,
+		    struct run_kept *kept, int32_t *num_blocks, struct err *e)
+{
+	int64_t bytes = s->kv_cache_memory_bytes, there = memory_there(s, kept);
 	int64_t block = kv_bytes_per_token * s->engine.block_size;
 	if (!bytes)
 		bytes = there && there / 4 < DEFAULT_KV_BYTES ? there / 4 : DEFAULT_KV_BYTES;
@@ -92,17 +103,28 @@ int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, in
 }
 
 static int load_executor(struct run_exec *x, const struct executor_setup *setup, const struct model *m,
-			 struct executor *offered, struct err *e)
+			 const struct run_io *io, struct err *e)
 {
+	struct executor **place = io->kept ? &io->kept->executor : &x->own;
 	if (x->x)
 		return ERR_NONE;
-	if (offered && executor_fits(offered, setup, m)) {
-		x->x = offered;
+	if (io->executor && executor_fits(io->executor, setup, m)) {
+		x->x = io->executor;
 		return ERR_NONE;
 	}
-	int rc = executor_open(&x->own, setup, m, e);
-	x->x = x->own;
+	if (*place && !executor_fits(*place, setup, m)) {
+		executor_close(*place); /* there may be no room for both */
+		*place = NULL;
+	}
+	int rc = *place ? ERR_NONE : executor_open(place, setup, m, e);
+	x->x = *place;
 	return rc;
+}
+
+void run_kept_close(struct run_kept *k)
+{
+	executor_close(k->executor);
+	*k = (struct run_kept){0};
 }
 
 /* Graphs of longer contexts than this are recorded when one is there. */
@@ -114,6 +136,7 @@ static int make_setup(struct executor_setup *out, const struct run_settings *s, 
 	int32_t longest = c->max_model_len ? c->max_model_len : m->max_len;
 	int64_t most = most_useful(s, c->model_max_len ? c->model_max_len : m->max_len);
 	*out = (struct executor_setup){.backend = run_backend_names[s->backend],
+				       .model = s->model,
 				       .weights = s->weights,
 				       .tokenizer = s->tokenizer,
 				       .threads = s->threads,
@@ -151,7 +174,7 @@ static int load_model(const struct run_settings *s, struct model *m, struct weig
 	if (rc || c->kv_off || c->num_blocks || by_memory(s))
 		return rc;
 	int32_t longest = c->model_max_len ? c->model_max_len : m->max_len;
-	return run_exec_blocks(s, model_kv_bytes_per_token(m, *kv, weights), longest, &c->num_blocks, e);
+	return run_exec_blocks(s, model_kv_bytes_per_token(m, *kv, weights), longest, NULL, &c->num_blocks, e);
 }
 
 int run_exec_load(struct executor **out, const struct run_settings *s, struct err *e)
@@ -178,11 +201,11 @@ int run_exec_count(struct run_exec *x, const struct run_settings *s, const struc
 {
 	struct executor_setup setup;
 	if (!by_memory(s))
-		return run_exec_blocks(s, model_kv_bytes_per_token(m, kv, weights), c->model_max_len, &c->num_blocks,
-				       e);
+		return run_exec_blocks(s, model_kv_bytes_per_token(m, kv, weights), c->model_max_len, io->kept,
+				       &c->num_blocks, e);
 	int rc = make_setup(&setup, s, c, m, weights, kv, e);
 	if (rc == ERR_NONE)
-		rc = load_executor(x, &setup, m, io->executor, e);
+		rc = load_executor(x, &setup, m, io, e);
 	if (rc == ERR_NONE)
 		c->num_blocks = runner_pages(x->x->runner);
 	return rc;
@@ -196,7 +219,7 @@ int run_exec_open(struct run_exec *x, const struct run_settings *s, const struct
 	struct executor_setup setup;
 	int rc = make_setup(&setup, s, c, m, weights, kv, e);
 	if (rc == ERR_NONE)
-		rc = load_executor(x, &setup, m, io->executor, e);
+		rc = load_executor(x, &setup, m, io, e);
 	if (rc == ERR_NONE)
 		rc = sequences_create(&x->sequences, w, m->vocab, s->seed, c->prefix_caching, e);
 	if (rc)

@@ -7,7 +7,7 @@
 #include "models/model.h"
 
 struct run_exec {
-	struct executor *own; /* opened for this run; NULL when the caller's is used */
+	struct executor *own; /* opened for this run alone; NULL when the caller's is used, or kept */
 	const struct executor *x;
 	struct sequences *sequences;
 };
@@ -16,9 +16,10 @@ struct run_exec {
  * have not. */
 int run_exec_formats(const char *backend, const struct weight_format *weights, enum kv_dtype kv, enum num *weight_type,
 		     enum num *kv_type, struct err *e);
-/* KV blocks of its arena: what kv_cache_memory_bytes hold. model_max_len: 0 = no limit. */
+/* KV blocks of its arena: what kv_cache_memory_bytes hold. model_max_len: 0 = no limit. kept: knows what was free, or is
+ * told now; may be NULL. */
 int run_exec_blocks(const struct run_settings *s, int64_t kv_bytes_per_token, int32_t model_max_len,
-		    int32_t *num_blocks, struct err *e);
+		    struct run_kept *kept, int32_t *num_blocks, struct err *e);
 
 /* An executor for runs with settings like s, to be offered to each of them (run_io.executor); executor_close releases it. Its
  * setup.num_blocks is what the runs should be given as num_gpu_blocks_override: how much memory is free may change. */

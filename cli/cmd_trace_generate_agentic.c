@@ -61,27 +61,27 @@ static const struct opt options[] = {
 	 .arg = "N",
 	 .min = 0,
 	 .max = 1 << 28,
-	 .help = "Tokens that all prompts of all workflows begin with. Default 256."},
+	 .help = "Tokens that all prompts of all workflows begin with. Default 64."},
 	{.name = "input-len",
 	 .type = OPT_STRING,
 	 AT(task),
 	 .arg = "DIST",
-	 .help = "Tokens of each workflow's task. Default uniform:32,128."},
+	 .help = "Tokens of each workflow's task. Default uniform:16,48."},
 	{.name = "output-len",
 	 .type = OPT_STRING,
 	 AT(proposal),
 	 .arg = "DIST",
-	 .help = "Tokens of each proposal. Default uniform:32,192."},
+	 .help = "Tokens of each proposal. Default uniform:16,64."},
 	{.name = "instruction-len",
 	 .type = OPT_STRING,
 	 AT(instruction),
 	 .arg = "DIST",
-	 .help = "Tokens that ask for a review, or for the next level's proposals. Default 32."},
+	 .help = "Tokens that ask for a review, or for the next level's proposals. Default 16."},
 	{.name = "review-len",
 	 .type = OPT_STRING,
 	 AT(review),
 	 .arg = "DIST",
-	 .help = "Tokens of each review with its score. Default uniform:16,96."},
+	 .help = "Tokens of each review with its score. Default uniform:8,24."},
 	{.name = "Arrivals", .type = OPT_TITLE},
 	{.name = "arrivals",
 	 .type = OPT_CHOICE,
@@ -194,13 +194,15 @@ const struct command cmd_trace_generate_agentic = {
 		 "all branches, goes on from one of them, taken at random, and proposes and reviews again.\n\n"
 		 "The trace is played closed loop: a request starts when all it waits for have finished, plus "
 		 "--tool-time. "
-		 "What prompts share is written out, so that prefix caches find it. The defaults fit a model with room "
-		 "for "
-		 "1,024 tokens.",
+		 "What prompts share is written out, so that prefix caches find it. The defaults are lengths for a small "
+		 "model on a CPU; for a large one ask for more, as the last example does.",
 	.examples = "# 50 workflows of 8 proposals, each then reviewed\n"
 		    "lockstep trace generate agentic --workflows 50 --branches 8 --rounds 2 -o agents.jsonl\n"
 		    "# a search of four levels, with tools that take a second or two\n"
-		    "lockstep trace generate agentic --depth 4 --branches 5 --tool-time uniform:1,2 -o search.jsonl\n",
+		    "lockstep trace generate agentic --depth 4 --branches 5 --tool-time uniform:1,2 -o search.jsonl\n"
+		    "# lengths for a GPU\n"
+		    "lockstep trace generate agentic --system-prompt-len 1024 --input-len uniform:64,512 --output-len "
+		    "uniform:64,384 --instruction-len 64 --review-len uniform:32,192 -o long.jsonl\n",
 	.opts = options,
 	.n_opts = N(options),
 	.run = run,

@@ -209,7 +209,8 @@ static bool run_arm(struct session *s, struct run_settings *a)
 	struct err e = {0};
 	struct progress bar;
 	struct run_result *r = &s->results[s->n_results];
-	struct run_io io = {.stop = stop_flag(), .progress = progress_update, .ctx = &bar, .store = s->store};
+	struct run_io io = {
+		.stop = stop_flag(), .progress = progress_update, .ctx = &bar, .store = s->store, .kept = &s->kept};
 	a->started_unix_s = (int64_t)time(NULL);
 	progress_begin(&bar, a->label, !s->opts->quiet && !s->opts->json);
 	int rc = run_execute(a, &s->loaded.workload, &io, r, &e);
@@ -338,6 +339,7 @@ void session_free(struct session *s)
 	mem_free(s->results);
 	mem_free(s->settings);
 	mem_free(s->json);
+	run_kept_close(&s->kept);
 	for (int32_t i = 0; s->profiles && i < s->arms.n; i++)
 		profile_free(&s->profiles[i]);
 	mem_free(s->profiles);

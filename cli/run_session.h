@@ -33,6 +33,7 @@ struct session {
 	struct loaded loaded;
 	char *arguments; /* the command line, as JSON */
 	struct store *store; /* NULL with --no-db */
+	struct run_kept kept; /* the model that was loaded last */
 	struct profile *profiles; /* [arms.n] cost model profiled; all zero where an arm has none */
 	struct run_result *results; /* [n_results], per-request arrays dropped */
 	const struct run_settings **settings; /* [n_results] of which arm each is */

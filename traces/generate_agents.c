@@ -26,11 +26,11 @@ void generate_agents_default(struct generate_agents *g)
 				      .branches = 8,
 				      .rounds = 2,
 				      .depth = 1,
-				      .system_tokens = 256,
-				      .task = {.kind = DIST_UNIFORM, .a = 32, .b = 128, .hi = 1 << 28},
-				      .proposal = {.kind = DIST_UNIFORM, .a = 32, .b = 192, .hi = 1 << 28},
-				      .instruction = {.kind = DIST_FIXED, .a = 32, .hi = 1 << 28},
-				      .review = {.kind = DIST_UNIFORM, .a = 16, .b = 96, .hi = 1 << 28},
+				      .system_tokens = 64,
+				      .task = {.kind = DIST_UNIFORM, .a = 16, .b = 48, .hi = 1 << 28},
+				      .proposal = {.kind = DIST_UNIFORM, .a = 16, .b = 64, .hi = 1 << 28},
+				      .instruction = {.kind = DIST_FIXED, .a = 16, .hi = 1 << 28},
+				      .review = {.kind = DIST_UNIFORM, .a = 8, .b = 24, .hi = 1 << 28},
 				      .tool = {.kind = DIST_FIXED, .a = 0, .hi = INFINITY}};
 	generate_default(&g->start);
 }

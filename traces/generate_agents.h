@@ -26,8 +26,8 @@ struct generate_agents {
 	struct generate start; /* how workflows start: seed, arrivals, rate, rate_end and burstiness count */
 };
 
-/* 50 workflows of 8 branches, 2 rounds, 1 level; 256 shared tokens; Poisson, 1 workflow a second. No prompt and answer
- * together pass 1,024 tokens, the least that the models known have room for. */
+/* 50 workflows of 8 branches, 2 rounds, 1 level; 64 shared tokens; Poisson, 1 workflow a second. Lengths are a small model's:
+ * its 120,000 tokens are some minutes' work for a CPU of two cores and 110 million parameters. */
 void generate_agents_default(struct generate_agents *g);
 
 /* Fills w (empty): workflows x depth x rounds x branches requests, named WORKFLOW/LEVEL.ROUND.BRANCH from 1, a workflow being

@@ -87,7 +87,7 @@ static void reviews_follow_their_own_proposal(void)
 		int64_t p = find(from), r = find(to);
 		CHECK_INT(w.n_parents[r], 1);
 		CU_ASSERT_TRUE(waits(r, p) && goes_on_from(r, p));
-		CHECK_INT(w.specs[r].prompt_tokens, w.specs[p].prompt_tokens + w.specs[p].output_tokens + 32);
+		CHECK_INT(w.specs[r].prompt_tokens, w.specs[p].prompt_tokens + w.specs[p].output_tokens + 16);
 		CHECK_INT(w.specs[r].arrival_ns, 1500 * NS_PER_MS);
 	}
 }
