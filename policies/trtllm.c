@@ -120,6 +120,17 @@ static int64_t blocks_needed(const struct trtllm *t, const struct plan *p, int32
 	return blocks(p, view_tokens(p, req));
 }
 
+/* Blocks of its hit that nobody holds, those left out that one chosen before it will hold: they are free ones no longer. */
+static int64_t idle_hit(const struct trtllm *t, struct plan *p, int32_t req, int32_t hit)
+{
+	int64_t end = hit / view_block_size(p), held = end - view_prefix_idle(p, req);
+	for (int32_t i = 0; i < t->n && held < end; i++) {
+		int64_t same = view_shared_prefix(p, req, t->reqs[i]) / view_block_size(p);
+		held = same > held ? same : held;
+	}
+	return held < end ? end - held : 0;
+}
+
 /* Waiting requests in order, while the memory that is not promised suffices; the first that does not fit ends it. */
 static void collect_waiting(struct trtllm *t, struct plan *p, int64_t free_blocks)
 {
@@ -128,7 +139,7 @@ static void collect_waiting(struct trtllm *t, struct plan *p, int64_t free_block
 		int32_t hit = t->reuse ? view_prefix_hit(p, r) : 0;
 		if (t->reuse && gains_by_waiting(t, p, r, hit))
 			continue;
-		free_blocks -= blocks_needed(t, p, r) - hit / view_block_size(p);
+		free_blocks -= blocks_needed(t, p, r) - hit / view_block_size(p) + (hit ? idle_hit(t, p, r, hit) : 0);
 		if (free_blocks < 0)
 			return;
 		add_prompt(t, r, view_tokens(p, r) - hit);

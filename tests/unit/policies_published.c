@@ -261,6 +261,27 @@ static void trtllm_waits_for_blocks_about_to_be_filled(void)
 	}
 }
 
+/* 7 blocks, 8 tokens a step in equal pieces of 4. A leaves 8 tokens in the cache, which C begins with. At 20 B needs 3 blocks
+ * and C 3 beside the 2 it hits upon: only B goes, and has the whole step. C follows when B ends, at 60. */
+static void trtllm_counts_idle_hits_as_needed(void)
+{
+	struct sched s;
+	sched_init(&s, "trtllm", "context_chunking=equal_progress");
+	s.cfg.prefix_caching = true;
+	s.cfg.num_blocks = 7;
+	s.cfg.max_num_batched_tokens = 8;
+	sched_add(&s, 0, 9, 1);
+	sched_share(&s, 7, 8);
+	sched_add(&s, 15, 8, 4);
+	sched_add(&s, 15, 13, 4);
+	sched_share(&s, 7, 8);
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	TIMES(s, 1, 20, 30, 60);
+	TIMES(s, 2, 60, 70, 100);
+	CHECK_INT(s.requests[2].cached_tokens, 8);
+	sched_free(&s);
+}
+
 /* A policy may reject the last one there is, whose child then never starts: the run ends. */
 static void children_of_a_rejected_request_are_told(void)
 {
@@ -335,6 +356,7 @@ int main(void)
 		{"trtllm_shares_equally_or_in_order", trtllm_shares_equally_or_in_order},
 		{"trtllm_mixes_whole_prompts_with_decodes", trtllm_mixes_whole_prompts_with_decodes},
 		{"trtllm_waits_for_blocks_about_to_be_filled", trtllm_waits_for_blocks_about_to_be_filled},
+		{"trtllm_counts_idle_hits_as_needed", trtllm_counts_idle_hits_as_needed},
 		{"children_of_a_rejected_request_are_told", children_of_a_rejected_request_are_told},
 		{"random_order_follows_the_seed", random_order_follows_the_seed},
 		{"random_victim_is_never_the_first", random_victim_is_never_the_first},
