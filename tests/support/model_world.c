@@ -346,6 +346,7 @@ struct scheduler {
 static const struct scheduler schedulers[] = {
 	{"vllm_v1", plan_vllm_v1},
 	{"sglang", plan_sglang},
+	{"trtllm", plan_trtllm},
 };
 
 static const struct scheduler *scheduler_of(const struct policy_desc *d)
