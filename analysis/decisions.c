@@ -25,7 +25,7 @@ void decision_hash_add(struct decision_hash *h, const struct event *ev)
 	uint64_t what = fold(fold(fold((uint64_t)ev->kind, ev->req), ev->a), ev->b);
 	h->all = fold(fold(fold(h->all, (int64_t)what), ev->at_ns), ev->step);
 	h->n++;
-	if (ev->kind != EVENT_BLOCK)
+	if (ev->kind != EVENT_BLOCK && ev->kind != EVENT_DROP)
 		return;
 	h->memory = fold(h->memory, (int64_t)what);
 	h->n_memory++;

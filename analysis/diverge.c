@@ -16,7 +16,7 @@ bool diverge_decides(const struct event *ev)
 static struct event essence(const struct event *ev, struct diverge_scope scope)
 {
 	struct event x = *ev;
-	if (scope.any_block && x.kind == EVENT_BLOCK)
+	if (scope.any_block && (x.kind == EVENT_BLOCK || x.kind == EVENT_DROP))
 		x.b = 0;
 	if (scope.times)
 		return x;

@@ -77,14 +77,15 @@ static enum plan_status schedule_chunk(struct engine *g, struct slot *s, int32_t
 	r->completes = start + tokens == s->prompt + s->outputs;
 	r->samples = r->completes && s->outputs < s->bound;
 	*c = (struct chunk){.req = s->req,
-			    .start = pad ? start : start + (g->cfg.kv_off ? 0 : s->pad),
+			    .start = pad ? start : start + (g->cfg.kv_off ? 0 : s->pad - s->dropped),
+			    .dropped = s->dropped,
 			    .len = tokens,
 			    .pad = pad,
 			    .samples = r->samples};
 	s->outputs += r->samples;
 	if (g->budget != INT64_MAX)
 		g->budget -= tokens + pad;
-	engine_event(g, EVENT_CHUNK, g->now_ns, s->req, c->start, tokens);
+	engine_event(g, EVENT_CHUNK, g->now_ns, s->req, c->start + c->dropped, tokens);
 	if (g->cfg.kv_off)
 		return PLAN_OK;
 	s->computed += tokens;
@@ -103,7 +104,7 @@ static enum plan_status schedule_decode(struct engine *g, struct slot *s)
 	if (g->budget != INT64_MAX)
 		g->budget--;
 	engine_step(g)->cohort_rows++;
-	engine_event(g, EVENT_DECODE, g->now_ns, s->req, slot_computed(g, s) + s->pad + 1, 0);
+	engine_event(g, EVENT_DECODE, g->now_ns, s->req, slot_resident(g, s) + 1, 0);
 	if (!g->flat)
 		return g->cfg.prefix_caching && memory_remember(g, s, slot_computed(g, s) + 1, engine_step(g))
 			       ? PLAN_BAD
@@ -239,6 +240,8 @@ static enum plan_status admit_check(struct engine *g, int32_t req, const struct 
 		return bad(g, req, "padded a prompt under prefix caching");
 	if (g->cfg.kv_off && !o->whole)
 		return bad(g, req, "may schedule a part of a prompt without a KV cache");
+	if (o->pad && !g->policy->traits.pads)
+		return bad(g, req, "padded a prompt without having said that it would");
 	return g->n_running >= g->cfg.max_num_seqs ? PLAN_NO_PLACE : PLAN_OK;
 }
 
@@ -311,6 +314,8 @@ enum plan_status plan_admit(struct plan *p, int32_t req, const struct admit_opti
 	admit_accounts(g, s, hit_pages * g->cfg.block_size);
 	if (admit_memory(g, s, hit_pages, fresh))
 		return PLAN_BAD;
+	if (hit_pages && g->cfg.kv_retention != RETAIN_FULL)
+		retention_expire_slot(g, s);
 	engine_step(g)->acts++;
 	return schedule_chunk(g, s, tokens, o->pad);
 }
@@ -411,6 +416,27 @@ enum plan_status plan_decodes(struct plan *p)
 	return PLAN_OK;
 }
 
+/* --- dropping ---------------------------------------------------------------------------------------------------- */
+
+enum plan_status plan_drop(struct plan *p, int32_t req, int32_t first, int32_t n)
+{
+	struct engine *g = plan_engine(p);
+	struct slot *s = slot_of(g, req);
+	if (!g->planning)
+		return bad(g, req, "acted outside of plan()");
+	if (!g->policy->traits.drops)
+		return bad(g, req, "dropped pages without having said that it would");
+	if (!s || s->part == PART_HELD)
+		return bad(g, req, "dropped pages of a request that is not running");
+	if (is_scheduled(g, s))
+		return bad(g, req, "dropped pages of a request that it has scheduled in this step");
+	if (first < 0 || n < 0 || n > view_pages(p, req) - first)
+		return bad(g, req, "dropped pages that the request has not computed");
+	if (memory_drop(g, s, first, first + n))
+		engine_step(g)->acts++;
+	return PLAN_OK;
+}
+
 /* --- preemption ------------------------------------------------------------------------------------------------- */
 
 void slot_leave(struct engine *g, struct slot *s)
@@ -420,11 +446,11 @@ void slot_leave(struct engine *g, struct slot *s)
 	else if (s->part == PART_PREFILL)
 		slot_list_drop(g, &g->prefilling, (int32_t)(s - g->slots));
 	else if (s->part == PART_HELD) {
-		g->held_ctx -= s->computed + s->pad + (g->held_ticks - s->base_tick);
+		g->held_ctx -= slot_resident(g, s) + (g->held_ticks - s->base_tick);
 		slot_list_drop(g, &g->held, (int32_t)(s - g->slots));
 	}
 	bool held = s->part == PART_HELD;
-	g->hold.resident -= s->computed + s->pad;
+	g->hold.resident -= slot_resident(g, s);
 	g->hold.pad -= s->pad;
 	/* A held row writes no more. */
 	g->hold.final_kv -= held ? s->computed : final_kv(s);
@@ -562,8 +588,8 @@ enum plan_status plan_hold(struct plan *p, int32_t req)
 	s->part = PART_HELD;
 	s->base_tick = g->held_ticks;
 	slot_list_add(g, &g->held, (int32_t)(s - g->slots));
-	g->held_ctx += s->computed + s->pad;
-	g->hold.resident += s->computed + s->pad;
+	g->held_ctx += slot_resident(g, s);
+	g->hold.resident += slot_resident(g, s);
 	g->hold.pad += s->pad;
 	g->hold.final_kv += s->computed;
 	return PLAN_OK;

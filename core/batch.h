@@ -11,7 +11,8 @@
 /* A piece of one prompt (or of a preempted request's prompt and outputs, computed again). */
 struct chunk {
 	int32_t req; /* index into the workload */
-	int32_t start; /* tokens before it whose KV is there already (or padding): its attention reads start + len */
+	int32_t start; /* tokens before it whose KV is there (or padding): its attention reads start + len */
+	int32_t dropped; /* tokens before it whose KV was dropped: its first one is number start + dropped */
 	int32_t len; /* tokens computed for it, padding not counted */
 	int32_t pad; /* padding computed beside it (static batching) */
 	bool samples; /* it is the last piece: a token is sampled from it */
@@ -22,7 +23,7 @@ struct batch {
 
 	/* Rows that compute one token each from a KV cache. */
 	int32_t decodes; /* how many, finished rows kept by static batching included */
-	int64_t decode_ctx; /* sum over them of the tokens attended to: KV cached + the new one (+ padding) */
+	int64_t decode_ctx; /* sum over them of the tokens attended to: KV in memory + the new one (+ padding) */
 	int64_t decode_ctx_window; /* the same with each capped at the engine's window; = decode_ctx without one */
 	int32_t window_growing; /* rows still below the window: what decode_ctx_window grows by in a repeated step;
 	                              = decodes without a window */

@@ -184,7 +184,7 @@ void cohort_join(struct engine *g, struct slot *s)
 	s->part = PART_COHORT;
 	s->base_tick = c->tick;
 	slot_list_add(g, &c->list, id);
-	c->ctx += s->computed + s->pad;
+	c->ctx += s->computed + s->pad - s->dropped;
 	window_add(g, s);
 	if (g->flat)
 		return;
@@ -202,7 +202,7 @@ void cohort_leave(struct engine *g, struct slot *s)
 	s->base_tick = c->tick;
 	if (!g->flat)
 		s->emitted = s->outputs;
-	c->ctx -= s->computed + s->pad;
+	c->ctx -= s->computed + s->pad - s->dropped;
 	window_drop(g, s);
 	wheel_drop(g, s);
 	tick_heap_take(&c->ends, id);

@@ -27,8 +27,8 @@ struct cohort {
 	int64_t tick;
 	int32_t due; /* tick modulo block_size: the bucket whose members need a block at this tick */
 	struct slot_list list; /* members */
-	int64_t ctx; /* sum of computed + padding */
-	int64_t ctx_window; /* sum of min(computed + padding + 1, window) */
+	int64_t ctx; /* sum of computed + padding - dropped */
+	int64_t ctx_window; /* sum of min(computed + padding + 1, window), as if nothing were dropped */
 	int32_t below; /* members whose next context is below the window */
 	struct slot_list *wheel; /* [block_size] */
 	struct tick_heap ends, crossings;

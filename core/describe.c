@@ -30,7 +30,8 @@ static void say_slot(struct text *t, const struct engine *g, const struct slot *
 	static const char *const doing[] = {"", "prefilling", "decoding", "held"};
 	char buf[24];
 	say(t, "; request %s %s, %d of %d tokens computed, holds %d blocks", workload_name(g->w, s->req, buf),
-	    doing[s->part], slot_computed(g, s), s->prompt + slot_outputs(g, s), slot_table(g, s)->n);
+	    doing[s->part], slot_computed(g, s), s->prompt + slot_outputs(g, s),
+	    slot_table(g, s)->n - s->dropped / g->cfg.block_size);
 }
 
 void engine_describe(const struct engine *g, char *buf, int64_t size)

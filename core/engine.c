@@ -101,6 +101,8 @@ int engine_config_resolve(struct engine_config *c, struct err *e)
 		return err_set(e, ERR_INPUT, "--kv-cache off cannot go with %s",
 			       c->prefix_caching ? "prefix caching: there is nothing to share"
 						 : "asynchronous scheduling");
+	if (retention_check(c, e))
+		return ERR_INPUT;
 	if (c->window < 0 || c->max_concurrency < 0 || c->max_model_len < 0 || c->model_max_len < 0)
 		return err_set(e, ERR_INPUT, "a limit of the engine is negative");
 	return resolve_max_model_len(c, e);
@@ -117,6 +119,8 @@ static int fit_policy(struct engine *g, bool len_given, struct err *e)
 			e, ERR_INPUT,
 			"policy %s needs a KV cache: --kv-cache off goes with static (naive) or orca (continuous)",
 			name);
+	if (retention_fits_policy(c, t, name, e))
+		return ERR_INPUT;
 	if (t->contiguous && c->prefix_caching)
 		return err_set(
 			e, ERR_INPUT,
@@ -155,7 +159,9 @@ static int set_up(struct engine *g, bool len_given, struct err *e)
 		return code;
 	g->contiguous = g->policy->traits.contiguous && !g->cfg.kv_off;
 	/* Per-token records, decision logs, a second step in flight and recomputation all walk the rows anyway. */
-	g->flat = g->cfg.exact_walk || g->cfg.async_scheduling || g->cfg.kv_off || g->rec.token || g->rec.event;
+	g->drops = g->cfg.kv_retention != RETAIN_FULL || g->policy->traits.drops;
+	g->flat = retention_needs_walk(&g->cfg, &g->policy->traits) || g->cfg.exact_walk || g->cfg.async_scheduling ||
+		  g->cfg.kv_off || g->rec.token || g->rec.event;
 	if (cohort_init(g, e) || slots_init(g, e) || memory_init(g, e) ||
 	    queue_init(&g->waiting, g->w, g->requests, g->cfg.queue_order == QUEUE_PRIORITY, e))
 		return ERR_MEMORY;
@@ -311,6 +317,7 @@ static void plan_round(struct engine *g, struct step *st)
 	bool again = true;
 	while (again) {
 		plan_open(g, st);
+		retention_expire(g);
 		g->planning = true;
 		g->policy->desc->plan(g->policy->self, engine_plan(g));
 		g->planning = false;

@@ -16,6 +16,7 @@
 #include "core/prefix.h"
 #include "core/record.h"
 #include "core/request.h"
+#include "core/retention.h"
 #include "core/workload.h"
 
 struct err;
@@ -39,6 +40,9 @@ struct engine_config {
 	enum prefix_cache prefix_cache; /* other than off: prefix_caching follows */
 	bool cache_prompts_only; /* generated tokens are not remembered */
 	enum hit_visible hit_visible; /* a radix tree takes in what is computed: commit, whatever is asked */
+	enum kv_retention kv_retention;
+	int32_t kv_window; /* tokens kept behind each row, itself counted; 0 with full */
+	int32_t kv_sink; /* first tokens kept; 0 unless sink-window */
 	enum queue_order queue_order;
 	bool async_scheduling; /* plan step t+1 while step t runs */
 	bool single_steps; /* never take several uniform steps at once (tests) */
@@ -72,6 +76,8 @@ struct engine_stats {
 	int64_t wasted_tokens; /* asynchronous scheduling: computed past an end nobody knew of */
 	int64_t prefix_lookups_tokens, prefix_hit_tokens; /* first admissions only */
 	int64_t evicted_blocks; /* cached blocks whose content was dropped for new use */
+	int64_t dropped_blocks,
+		dropped_tokens; /* taken out of running requests' tables by --kv-retention or a policy */
 	int64_t duplicate_blocks; /* radix: given back because the tree had their content */
 	int32_t max_running, max_waiting, max_blocks_used;
 	/* Waste, time-weighted over the run, in slot x nanoseconds (divide by kv_slot_ns for the share). */
@@ -128,7 +134,7 @@ int64_t engine_count_ended(const struct engine *g); /* finished, rejected or abo
 /* Requests ended in the last engine_end or engine_begin (rejections), for whoever drives the engine. */
 const int32_t *engine_ended(const struct engine *g, int32_t *n);
 
-/* The block table of a running request: ids[0 .. *n). */
+/* The block table of a running request: ids[0 .. *n); KV_NO_BLOCK where a page was dropped. */
 const int32_t *engine_block_table(const struct engine *g, int32_t req, int32_t *n);
 
 /* Who holds what, one line each, into buf (always terminated). For stall reports and debuggers. */

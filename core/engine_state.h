@@ -24,7 +24,7 @@ enum slot_part { PART_FREE = 0, PART_PREFILL, PART_COHORT, PART_HELD };
 
 /* The blocks of one running request, in the order of its tokens. */
 struct block_table {
-	int32_t *ids; /* [n] */
+	int32_t *ids; /* [n] KV_NO_BLOCK: dropped */
 	int32_t n;
 	int64_t cap;
 };
@@ -52,6 +52,8 @@ struct slot {
 	int32_t sched_row; /* its row in */
 	int64_t sched_step; /* the step it is scheduled in, -1 */
 	int64_t last_ns;
+	int32_t dropped; /* tokens whose pages are gone: computed, but no longer attended to */
+	int32_t expired; /* pages that --kv-retention has looked at */
 	uint32_t epoch; /* grows when the slot is emptied: rows in flight of an earlier tenant are void */
 
 	int32_t known_pages; /* prefix caching: identities of its pages, so many of them so far */
@@ -107,7 +109,7 @@ struct step {
 
 /* Memory, summed over the running requests; updated where it changes, weighted by time at each step's end. */
 struct holdings {
-	int64_t resident; /* computed + padding */
+	int64_t resident; /* computed + padding, less what was dropped */
 	int64_t pad; /* padding alone */
 	int64_t final_kv; /* tokens whose KV they will have written in the end */
 };
@@ -131,6 +133,7 @@ struct engine {
 	bool contiguous; /* memory manager */
 	bool in_finish; /* on_finish is running: plan_hold allowed */
 	bool planning;
+	bool drops; /* pages of running requests may be dropped */
 	bool reserves_ahead; /* some request holds blocks beyond what it has computed */
 	bool contig_misfit; /* the head found only holes too small in this step */
 	bool budget_capped; /* max_model_len was lowered to what a step's budget can compute whole */
@@ -206,6 +209,12 @@ static inline int32_t slot_computed(const struct engine *g, const struct slot *s
 						  : s->computed;
 }
 
+/* Tokens of its context that are in memory. */
+static inline int32_t slot_resident(const struct engine *g, const struct slot *s)
+{
+	return slot_computed(g, s) + s->pad - s->dropped;
+}
+
 static inline int32_t slot_outputs(const struct engine *g, const struct slot *s)
 {
 	return s->part == PART_COHORT && !g->flat ? s->outputs + (int32_t)(g->cohort.tick - s->base_tick) : s->outputs;
@@ -245,6 +254,8 @@ int memory_table_room(struct engine *g, struct slot *s, int32_t n); /* for n mor
 int memory_append(struct engine *g, struct slot *s, int32_t n); /* n more blocks; the caller checked they are free */
 int memory_share(struct engine *g, struct slot *s, const int32_t *blocks, int32_t n);
 void memory_release(struct engine *g, struct slot *s);
+/* Pages first ... end - 1 of its table are given back, but for those that have gone before; every sum follows. How many. */
+int32_t memory_drop(struct engine *g, struct slot *s, int32_t first, int32_t end);
 int32_t memory_used(const struct engine *g);
 int32_t memory_free_blocks(const struct engine *g);
 /* Blocks it lacks to hold `tokens` more. */

@@ -19,7 +19,8 @@ static int check_pool(const struct engine *g, int32_t *held, struct err *e)
 	memset(held, 0, (size_t)p->num_blocks * sizeof *held);
 	for (int32_t i = g->running.head; i >= 0; i = g->slots[i].run_next)
 		for (int32_t k = 0; k < g->tables[i].n; k++)
-			held[g->tables[i].ids[k]]++;
+			if (g->tables[i].ids[k] != KV_NO_BLOCK)
+				held[g->tables[i].ids[k]]++;
 	for (int32_t b = 0; b < p->num_blocks; b++) {
 		EXPECT(p->ref ? held[b] == p->ref[b] : held[b] <= 1,
 		       "block %d is in %d tables but counts %d references", b, held[b], p->ref ? p->ref[b] : 1);
@@ -60,11 +61,39 @@ static int check_contig(const struct engine *g, struct err *e)
 	return ERR_NONE;
 }
 
+/* What was dropped: whole pages of computed tokens, by the rule alone none that the next row sees. */
+static int check_dropped(const struct engine *g, const struct slot *s, struct err *e)
+{
+	const struct block_table *t = slot_table(g, s);
+	char buf[24];
+	const char *who = workload_name(g->w, s->req, buf);
+	int32_t size = g->cfg.block_size, gone = 0, computed = slot_computed(g, s);
+	for (int32_t k = 0; k < t->n; k++) {
+		if (t->ids[k] != KV_NO_BLOCK)
+			continue;
+		gone++;
+		EXPECT((int64_t)(k + 1) * size <= computed, "request %s lost page %d, of %d computed tokens", who, k,
+		       computed);
+	}
+	EXPECT(gone * size == s->dropped, "request %s lost %d pages, %d tokens counted", who, gone, s->dropped);
+	EXPECT(!gone || g->drops, "request %s lost %d pages though every one is to stay", who, gone);
+	if (g->cfg.kv_retention == RETAIN_FULL || g->policy->traits.drops)
+		return ERR_NONE;
+	int32_t sinks = kv_blocks_for(g->cfg.kv_sink, size);
+	for (int32_t k = 0; k < t->n; k++) {
+		bool seen = k < sinks || (k + 1) * size > computed - g->cfg.kv_window + 1;
+		EXPECT(t->ids[k] != KV_NO_BLOCK || !seen, "request %s lost page %d, which its next row sees", who, k);
+	}
+	return ERR_NONE;
+}
+
 static int check_slot(const struct engine *g, const struct slot *s, struct err *e)
 {
 	char buf[24];
 	const char *who = workload_name(g->w, s->req, buf);
 	int32_t computed = slot_computed(g, s), outputs = slot_outputs(g, s);
+	if (check_dropped(g, s, e))
+		return ERR_INVARIANT;
 	EXPECT(g->slot_of[s->req] == s - g->slots, "request %s does not know its slot", who);
 	EXPECT(outputs <= s->bound, "request %s has %d outputs of %d", who, outputs, s->bound);
 	if (g->cfg.kv_off)
@@ -89,10 +118,10 @@ static int check_sums(const struct engine *g, struct err *e)
 	int32_t cohort = 0, prefilling = 0, held = 0, below = 0, window = g->cfg.window;
 	for (int32_t i = g->running.head; i >= 0; i = g->slots[i].run_next) {
 		const struct slot *s = &g->slots[i];
-		int64_t has = (int64_t)slot_computed(g, s) + s->pad;
+		int64_t has = (int64_t)slot_computed(g, s) + s->pad, there = has - s->dropped;
 		EXPECT(s->order > last_order, "the running list is out of admission order");
 		last_order = s->order;
-		resident += has;
+		resident += there;
 		pad += s->pad;
 		prefilling += s->part == PART_PREFILL;
 		held += s->part == PART_HELD;
@@ -101,7 +130,7 @@ static int check_sums(const struct engine *g, struct err *e)
 		if (s->part != PART_COHORT)
 			continue;
 		cohort++;
-		ctx += has;
+		ctx += there;
 		window_ctx += window && has + 1 > window ? window : has + 1;
 		below += !window || has + 1 < window;
 	}

@@ -77,12 +77,47 @@ int memory_share(struct engine *g, struct slot *s, const int32_t *blocks, int32_
 	return ERR_NONE;
 }
 
+/* The last page first, as ever; `ids` has places where pages were dropped. */
+static void release_rest(struct engine *g, const int32_t *ids, int32_t n)
+{
+	for (int32_t end = n, at; end > 0; end = at) {
+		for (at = end; at > 0 && ids[at - 1] != KV_NO_BLOCK;)
+			at--;
+		kv_release(&g->pool, ids + at, end - at);
+		while (at > 0 && ids[at - 1] == KV_NO_BLOCK)
+			at--;
+	}
+}
+
+int32_t memory_drop(struct engine *g, struct slot *s, int32_t first, int32_t end)
+{
+	struct block_table *t = slot_table(g, s);
+	int32_t n = 0, size = g->cfg.block_size;
+	release_rest(g, t->ids + first, end - first);
+	for (int32_t i = first; i < end; i++) {
+		if (t->ids[i] == KV_NO_BLOCK)
+			continue;
+		engine_event(g, EVENT_DROP, g->now_ns, s->req, i, t->ids[i]);
+		t->ids[i] = KV_NO_BLOCK;
+		n++;
+	}
+	s->dropped += n * size;
+	g->hold.resident -= (int64_t)n * size;
+	if (s->part == PART_COHORT)
+		g->cohort.ctx -= (int64_t)n * size;
+	g->stats.dropped_blocks += n;
+	g->stats.dropped_tokens += (int64_t)n * size;
+	return n;
+}
+
 void memory_release(struct engine *g, struct slot *s)
 {
 	struct block_table *t = slot_table(g, s);
 	if (g->contiguous && t->n)
 		/* A give that finds no memory for one more hole is the one failure here; the run ends with it. */
 		kv_contig_give(&g->contig, t->ids[0], t->n, &g->fault);
+	else if (s->dropped)
+		release_rest(g, t->ids, t->n);
 	else if (t->n)
 		kv_release(&g->pool, t->ids, t->n);
 	t->n = 0;
@@ -155,6 +190,14 @@ static int room_for_keys(struct engine *g, int64_t n)
 	return ERR_NONE;
 }
 
+/* Preempted meanwhile: what it would have written is nobody's. Dropped meanwhile, with a step in flight: the block may be
+ * another's by now. */
+static bool is_lost(const struct engine *g, const struct pending_page *p)
+{
+	const struct slot *s = &g->slots[p->slot];
+	return s->epoch != p->epoch || slot_table(g, s)->ids[p->page] == KV_NO_BLOCK;
+}
+
 /* The pages of one slot follow each other: they go in together, in a tree as one node. */
 int memory_commit(struct engine *g, struct step *st)
 {
@@ -162,14 +205,14 @@ int memory_commit(struct engine *g, struct step *st)
 		return ERR_MEMORY;
 	for (int64_t i = 0, end; i < st->n_pages; i = end) {
 		const struct pending_page *first = &st->pages[i];
-		for (end = i;
-		     end < st->n_pages && st->pages[end].slot == first->slot && st->pages[end].epoch == first->epoch;
+		for (end = i; end < st->n_pages && st->pages[end].slot == first->slot &&
+			      st->pages[end].epoch == first->epoch && !is_lost(g, &st->pages[end]);
 		     end++)
 			g->keys[end - i] = st->pages[end].key;
-		struct slot *s = &g->slots[first->slot];
-		/* Else preempted meanwhile: what it would have written is nobody's. */
-		if (s->epoch == first->epoch)
-			insert_pages(g, s, first->page, first->page + (int32_t)(end - i));
+		if (end > i)
+			insert_pages(g, &g->slots[first->slot], first->page, first->page + (int32_t)(end - i));
+		else
+			end++;
 	}
 	st->n_pages = 0;
 	return ERR_NONE;

@@ -61,7 +61,7 @@ static void add_some_decodes(const struct engine *g, struct step *st)
 			continue;
 		const struct slot *s = &g->slots[st->rows[i].slot];
 		/* Flat: the slot has moved on already, its computed tokens are the context attended to. */
-		int64_t ctx = slot_computed(g, s) + s->pad + !g->flat;
+		int64_t ctx = slot_resident(g, s) + !g->flat;
 		bool below = !g->cfg.window || ctx < g->cfg.window;
 		b->decodes++;
 		b->decode_ctx += ctx;
@@ -78,7 +78,7 @@ static void add_cohort(const struct engine *g, struct step *st)
 	b->decodes = c->list.n;
 	b->sampled += c->list.n;
 	b->decode_ctx = c->ctx + c->list.n;
-	b->decode_ctx_window = c->ctx_window;
+	b->decode_ctx_window = g->cfg.window ? c->ctx_window : b->decode_ctx;
 	b->window_growing = c->below;
 }
 
@@ -91,7 +91,7 @@ static int add_held(struct engine *g, struct step *st, struct err *e)
 	g->stats.pad_tokens += g->held.n;
 	for (int32_t i = g->held.head; i >= 0 && (g->cfg.window || g->cfg.kv_off); i = g->slots[i].part_next) {
 		const struct slot *s = &g->slots[i];
-		int64_t ctx = s->computed + s->pad + (g->held_ticks - s->base_tick) + 1;
+		int64_t ctx = slot_resident(g, s) + (g->held_ticks - s->base_tick) + 1;
 		if (g->cfg.kv_off) { /* all of its tokens again */
 			if (mem_grow((void **)&st->chunks, &st->cap_chunks, b->n_chunks + 1, sizeof *st->chunks))
 				return err_no_memory(e, "a scheduling step");
@@ -176,7 +176,7 @@ void plan_snapshot(const struct engine *g, struct step *st)
 static void allow_repeats(const struct engine *g, struct step *st)
 {
 	bool same_again = st->uniform && !st->acts && !st->preempted && g->policy->traits.steady && !g->flat &&
-			  !g->cfg.single_steps && !g->cfg.check && !(g->cfg.window && g->held.n) &&
+			  !g->cfg.single_steps && !g->cfg.check && !g->drops && !(g->cfg.window && g->held.n) &&
 			  !(g->cfg.prefix_caching && g->waiting.count);
 	st->batch.repeat = same_again ? cohort_repeat(g, 4096) : 1;
 	int64_t until = source_next_ns(g->src);

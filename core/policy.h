@@ -44,6 +44,8 @@ struct policy_traits {
 	bool steady; /* when a round did nothing but plan_decodes(), the next rounds would do the same until a request
 	                    arrives, finishes or finds no block: the engine may take those steps at once */
 	bool kv_off_ok; /* can run without a KV cache (whole prompts each step) */
+	bool drops; /* plan_drop() is used: a prefix tree, contiguous memory and padding are refused */
+	bool pads; /* prompts may be padded */
 	bool whole_prompts; /* never chunks: a prompt beyond the budget can never run and is rejected on arrival */
 };
 
@@ -96,7 +98,7 @@ int32_t view_max_num_seqs(const struct plan *p);
 int32_t view_running(const struct plan *p); /* requests holding memory, held ones included */
 int32_t view_decoding(const struct plan *p); /* of them, in the cohort */
 int32_t view_waiting(const struct plan *p);
-int64_t view_decode_ctx(const struct plan *p); /* sum of the cohort's contexts */
+int64_t view_decode_ctx(const struct plan *p); /* sum of the cohort's contexts, without what was dropped */
 bool view_planned_any(const struct plan *p); /* something is scheduled in this step */
 uint64_t view_random(struct plan *p); /* the policy's seeded stream */
 
@@ -128,6 +130,11 @@ int32_t view_priority(const struct plan *p, int32_t req);
 int32_t view_tenant(const struct plan *p, int32_t req);
 bool view_is_scheduled(const struct plan *p, int32_t req); /* in this step already */
 bool view_is_decoding(const struct plan *p, int32_t req); /* in the cohort */
+/* Whole pages it has computed, dropped ones counted: those that plan_drop may name. */
+int32_t view_pages(const struct plan *p, int32_t req);
+bool view_is_dropped(const struct plan *p, int32_t req, int32_t page);
+/* Tokens its next row finds in memory: computed, less those of dropped pages (and padding). */
+int32_t view_resident(const struct plan *p, int32_t req);
 bool view_was_preempted(const struct plan *p, int32_t req);
 /* Tokens with which both prompts begin, in whole blocks, as far as the trace tells. */
 int32_t view_shared_prefix(const struct plan *p, int32_t a, int32_t b);
@@ -167,6 +174,10 @@ enum plan_status plan_decodes(struct plan *p);
 enum plan_status plan_preempt(struct plan *p, int32_t req);
 /* The same, to the back of the queue (fcfs). */
 enum plan_status plan_retract(struct plan *p, int32_t req);
+/* Drops pages first ... first + n - 1 of a running request that is not yet scheduled in this step: it no longer attends to
+ * their tokens, and blocks nobody else holds are free. Those dropped before are passed over. What is computed stays
+ * counted as computed; after a preemption all of it is computed again. Only where the traits say `drops`. */
+enum plan_status plan_drop(struct plan *p, int32_t req, int32_t first, int32_t n);
 /* Ends a waiting request for good. */
 enum plan_status plan_reject(struct plan *p, int32_t req);
 /* In on_finish only: the request's row keeps its memory and keeps computing until plan_release_held. */

@@ -31,7 +31,7 @@ enum event_kind {
 	EVENT_ARRIVE = 1, /* req; a = waiting requests after it */
 	EVENT_REJECT, /* req; a = enum request_why */
 	EVENT_ADMIT, /* req; a = prefix-hit tokens, b = 1 after a preemption */
-	EVENT_CHUNK, /* req; a = start, b = len */
+	EVENT_CHUNK, /* req; a = start, dropped tokens counted, b = len */
 	EVENT_DECODE, /* req; a = context attended to. One per decoding request and step, in running order */
 	EVENT_BLOCK, /* req; a = index in its block table, b = block id. In order of allocation; hits too */
 	EVENT_PREEMPT, /* req; a = computed tokens lost */
@@ -40,6 +40,7 @@ enum event_kind {
 	EVENT_RELEASE, /* req */
 	EVENT_ABORT, /* req; a = enum request_why */
 	EVENT_STEP, /* end of a step: a = start_ns, b = end_ns */
+	EVENT_DROP, /* req; a = index in its block table, b = the block it gave back */
 };
 
 const char *event_name(enum event_kind k);
@@ -48,7 +49,7 @@ const char *event_name(enum event_kind k);
 struct event {
 	enum event_kind kind;
 	int64_t step;
-	int64_t at_ns; /* the clock reading that drove it (arrive .. preempt: the step's start; the rest: its end) */
+	int64_t at_ns; /* the clock reading that drove it (arrive .. preempt, drop: the step's start; the rest: its end) */
 	int32_t req; /* -1 where none */
 	int64_t a, b;
 };

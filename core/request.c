@@ -22,6 +22,6 @@ const char *const step_part_names[] = {"matmul", "attention", "head", "other", N
 const char *event_name(enum event_kind k)
 {
 	static const char *const names[] = {"?",       "arrive", "reject", "admit",   "chunk", "decode", "block",
-					    "preempt", "finish", "hold",   "release", "abort", "step"};
-	return k <= EVENT_STEP ? names[k] : "?";
+					    "preempt", "finish", "hold",   "release", "abort", "step",   "drop"};
+	return k <= EVENT_DROP ? names[k] : "?";
 }

@@ -18,6 +18,7 @@ static int grow_seqs(struct batch_tables *t, int64_t n)
 		{(void **)&t->q_at, sizeof *t->q_at},
 		{(void **)&t->ctx_len, sizeof *t->ctx_len},
 		{(void **)&t->pad, sizeof *t->pad},
+		{(void **)&t->dropped, sizeof *t->dropped},
 		{(void **)&t->pad_rows, sizeof *t->pad_rows},
 		{(void **)&t->first_token, sizeof *t->first_token},
 		{(void **)&t->kv_indptr, sizeof *t->kv_indptr},
@@ -40,10 +41,12 @@ void batch_tables_free(struct batch_tables *t)
 	mem_free(t->q_at);
 	mem_free(t->ctx_len);
 	mem_free(t->pad);
+	mem_free(t->dropped);
 	mem_free(t->pad_rows);
 	mem_free(t->first_token);
 	mem_free(t->kv_indptr);
 	mem_free(t->kv_indices);
+	mem_free(t->kv_pages);
 	mem_free(t->slots);
 	mem_free(t->samples);
 	mem_free(t->held);
@@ -63,6 +66,7 @@ static int add_sequence(struct batch_tables *t, int32_t req, int32_t rows, int32
 	t->q_at[s + 1] = t->n_rows;
 	t->ctx_len[s] = ctx;
 	t->pad[s] = pad;
+	t->dropped[s] = 0;
 	t->pad_rows[s] = t->first_token[s] = 0;
 	t->samples[s] = t->held[s] = 0;
 	if (s == 0)
@@ -72,15 +76,20 @@ static int add_sequence(struct batch_tables *t, int32_t req, int32_t rows, int32
 	return ERR_NONE;
 }
 
-/* The blocks of the last sequence's context: ids[0 .. n), over again where the context is longer (held rows go on
- * beyond what was reserved for them; nobody reads their results). n = 0: scratch blocks of this step. */
+/* The blocks of the last sequence's context: ids[0 .. n) but for those dropped, over again where the context is longer (held
+ * rows go on beyond what was reserved for them; nobody reads their results). n = 0: scratch blocks of this step. */
 static int add_blocks(struct batch_tables *t, const int32_t *ids, int32_t n, int32_t block_size)
 {
 	int32_t s = t->n_seqs - 1, at = t->kv_indptr[s], want = kv_blocks_for(t->ctx_len[s], block_size);
-	if (mem_grow((void **)&t->kv_indices, &t->cap_indices, (int64_t)at + want, sizeof *t->kv_indices))
+	if (mem_grow((void **)&t->kv_indices, &t->cap_indices, (int64_t)at + want, sizeof *t->kv_indices) ||
+	    mem_grow((void **)&t->kv_pages, &t->cap_pages, (int64_t)at + want, sizeof *t->kv_pages))
 		return ERR_MEMORY;
-	for (int32_t i = 0; i < want; i++)
-		t->kv_indices[at + i] = n ? ids[i % n] : t->scratch_blocks++;
+	for (int32_t i = 0, page = 0; i < want; i++, page++) {
+		while (n && ids[page % n] == KV_NO_BLOCK)
+			page++;
+		t->kv_indices[at + i] = n ? ids[page % n] : t->scratch_blocks++;
+		t->kv_pages[at + i] = page;
+	}
 	t->kv_indptr[s + 1] = at + want;
 	return ERR_NONE;
 }
@@ -99,9 +108,10 @@ static void add_slots(struct batch_tables *t, int32_t block_size, bool kept)
 static int add_decode(const struct engine *g, struct batch_tables *t, const struct slot *s, bool samples)
 {
 	const struct block_table *blocks = slot_table(g, s);
-	int32_t ctx = s->computed + s->pad;
+	int32_t ctx = slot_resident(g, s);
 	if (add_sequence(t, s->req, 1, ctx, s->pad) || add_blocks(t, blocks->ids, blocks->n, g->cfg.block_size))
 		return ERR_MEMORY;
+	t->dropped[t->n_seqs - 1] = s->dropped;
 	add_slots(t, g->cfg.block_size, true);
 	t->first_token[t->n_seqs - 1] = s->computed - 1;
 	t->samples[t->n_seqs - 1] = samples;
@@ -112,7 +122,7 @@ static int add_decode(const struct engine *g, struct batch_tables *t, const stru
 static int add_held_row(const struct engine *g, struct batch_tables *t, const struct slot *s)
 {
 	const struct block_table *blocks = slot_table(g, s);
-	int32_t ctx = s->computed + s->pad + (int32_t)(g->held_ticks - s->base_tick);
+	int32_t ctx = slot_resident(g, s) + (int32_t)(g->held_ticks - s->base_tick);
 	if (add_sequence(t, s->req, 1, ctx, s->pad) || add_blocks(t, blocks->ids, blocks->n, g->cfg.block_size))
 		return ERR_MEMORY;
 	add_slots(t, g->cfg.block_size, false);
@@ -136,7 +146,8 @@ static int add_chunk_rows(const struct engine *g, struct batch_tables *t, const 
 	add_slots(t, g->cfg.block_size, true);
 	int32_t s = t->n_seqs - 1;
 	t->pad_rows[s] = c->pad;
-	t->first_token[s] = c->pad ? c->start : c->start - (kv_off ? 0 : pad);
+	t->dropped[s] = c->dropped;
+	t->first_token[s] = c->pad ? c->start : c->start + c->dropped - (kv_off ? 0 : pad);
 	t->samples[s] = c->samples;
 	t->held[s] = held;
 	return ERR_NONE;

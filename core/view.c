@@ -201,6 +201,25 @@ int32_t view_need(const struct plan *p, int32_t req)
 	return need > 0 ? need : 0;
 }
 
+int32_t view_pages(const struct plan *p, int32_t req)
+{
+	const struct engine *g = plan_engine(p);
+	const struct slot *s = slot_at(g, req);
+	return s && !g->contiguous && !g->cfg.kv_off ? slot_computed(g, s) / g->cfg.block_size : 0;
+}
+
+bool view_is_dropped(const struct plan *p, int32_t req, int32_t page)
+{
+	return page >= 0 && page < view_pages(p, req) &&
+	       slot_table(plan_engine(p), slot_at(plan_engine(p), req))->ids[page] == KV_NO_BLOCK;
+}
+
+int32_t view_resident(const struct plan *p, int32_t req)
+{
+	const struct slot *s = slot_at(plan_engine(p), req);
+	return s ? slot_resident(plan_engine(p), s) : 0;
+}
+
 bool view_is_decoding(const struct plan *p, int32_t req)
 {
 	const struct slot *s = slot_at(plan_engine(p), req);

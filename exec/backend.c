@@ -188,14 +188,17 @@ static void fill_held(struct exec *x, const struct batch_tables *t, int32_t s)
 		r->want_at[s] = -1;
 }
 
-static void fill_tags(struct rows *r, const struct batch_tables *t, int32_t s, const uint64_t *tags, int64_t at)
+static void fill_tags(struct rows *r, const struct batch_tables *t, int32_t s, const uint64_t *tags, int64_t at,
+		      int32_t block_size)
 {
-	int32_t pads = t->pad_rows[s], from = t->q_at[s], rows = t->q_at[s + 1] - from, pad = t->pad[s];
+	int32_t pads = t->pad_rows[s], from = t->q_at[s], rows = t->q_at[s + 1] - from;
 	for (int32_t i = 0; i < rows; i++)
 		r->tags[from + i] = i < pads ? PAD_TAG : tags[t->first_token[s] + i - pads];
 	r->want_at[s] = at;
-	for (int32_t j = 0; j < t->ctx_len[s]; j++)
-		r->want_tags[at + j] = j < pad ? PAD_TAG : tags[j - pad];
+	for (int32_t j = 0; j < t->ctx_len[s]; j++) {
+		int32_t token = batch_token(t, s, j, block_size);
+		r->want_tags[at + j] = token < 0 ? PAD_TAG : tags[token];
+	}
 }
 
 static int fill_sequence(struct exec *x, const struct batch_tables *t, int32_t s, int64_t *want, struct err *e)
@@ -209,16 +212,17 @@ static int fill_sequence(struct exec *x, const struct batch_tables *t, int32_t s
 		return rc;
 	int32_t end = t->first_token[s] + rows - pads;
 	char buf[24];
-	if (end > n || t->ctx_len[s] - t->pad[s] != end)
+	int32_t ctx = t->dropped[s] + t->ctx_len[s] - t->pad[s];
+	if (end > n || ctx != end)
 		return err_set(
 			e, ERR_INVARIANT,
 			"step %lld computes tokens up to %d of request %s over a context of %d, which has %d so far",
-			(long long)t->step, end, workload_name(x->w, req, buf), t->ctx_len[s] - t->pad[s], n);
+			(long long)t->step, end, workload_name(x->w, req, buf), ctx, n);
 	for (int32_t i = 0; i < rows; i++)
 		r->tokens[from + i] = i < pads ? 0 : tokens[t->first_token[s] + i - pads];
 	r->nth[s] = end - x->w->specs[req].prompt_tokens;
 	if (x->setup.check) {
-		fill_tags(r, t, s, tags, *want);
+		fill_tags(r, t, s, tags, *want, engine_config(x->engine)->block_size);
 		*want += t->ctx_len[s];
 	}
 	return ERR_NONE;
@@ -306,7 +310,7 @@ static int name_fault(const struct exec *x, const struct batch_tables *t, const 
 	const struct tag_fault *f = runner_fault(x->setup.runner, &layer);
 	if (!f)
 		return err_set(e, said->code, "%s", said->text);
-	int32_t block_size = engine_config(x->engine)->block_size, place = f->token - t->pad[f->seq];
+	int32_t block_size = engine_config(x->engine)->block_size, place = batch_token(t, f->seq, f->token, block_size);
 	int32_t page = t->kv_indices[t->kv_indptr[f->seq] + f->token / block_size];
 	int32_t prompt = x->w->specs[t->req[f->seq]].prompt_tokens;
 	return err_set(e, ERR_INVARIANT,

@@ -76,6 +76,7 @@ static void work_out(struct runner *r, const struct batch_tables *t)
 	r->n_sampled = 0;
 	for (int32_t s = 0; s < t->n_seqs; s++) {
 		int32_t end = t->q_at[s + 1], position = t->ctx_len[s] - t->pad[s] - (end - t->q_at[s]);
+		position += t->dropped ? t->dropped[s] : 0;
 		for (int32_t i = t->q_at[s]; i < end; i++, position++)
 			r->positions[i] = position > 0 ? position : 0;
 		if (t->samples[s] && !t->held[s])

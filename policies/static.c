@@ -45,6 +45,7 @@ static int create(void **self, const union policy_value *values, const struct po
 	traits->contiguous = n->reserve;
 	traits->steady = true;
 	traits->kv_off_ok = true;
+	traits->pads = n->pad;
 	*self = n;
 	return ERR_NONE;
 }

@@ -2,7 +2,8 @@
  * ones, long prompts in pieces.
  * Follows: vLLM v1's scheduler (Kwon et al., SOSP'23; chunked prefill: Agrawal et al., OSDI'24).
  * Differs: swap is never used (nor is it in v1); encoder inputs, speculation and LoRA do not exist here.
- * Parameters: long_prefill_token_threshold, enable_chunked_prefill, reserve_full_prompt, watermark. */
+ * Ours: shortage=drop, which takes pages from the middle of long contexts before anybody gives way.
+ * Parameters: long_prefill_token_threshold, enable_chunked_prefill, reserve_full_prompt, watermark, shortage, drop_keep. */
 #include "core/err.h"
 #include "core/mem.h"
 #include "core/policy.h"
@@ -14,9 +15,13 @@ struct vllm_v1 {
 	bool whole_must_fit;
 	bool by_priority;
 	int32_t watermark; /* blocks */
+	bool drops;
+	int32_t keep_pages; /* of each request, when pages are dropped */
 };
 
-enum { THRESHOLD, CHUNKING, RESERVE, WATERMARK, N_PARAMS };
+enum { THRESHOLD, CHUNKING, RESERVE, WATERMARK, SHORTAGE, DROP_KEEP, N_PARAMS };
+
+static const char *const shortage_names[] = {"preempt", "drop", NULL};
 
 static const struct policy_param params[N_PARAMS] = {
 	[THRESHOLD] = {"long_prefill_token_threshold", PARAM_INT, "0", 0, 1 << 30, NULL,
@@ -27,6 +32,11 @@ static const struct policy_param params[N_PARAMS] = {
 		     "admit only when memory for the whole prompt is free, though it is taken piece by piece"},
 	[WATERMARK] = {"watermark", PARAM_FLOAT, "0", 0, 1, NULL,
 		       "share of all blocks that admission leaves free once something is scheduled"},
+	[SHORTAGE] =
+		{"shortage", PARAM_ENUM, "preempt", 0, 0, shortage_names,
+		 "when memory runs out: preempt, or first drop the oldest page but the first of whoever holds most"},
+	[DROP_KEEP] = {"drop_keep", PARAM_INT, "256", 1, 1 << 30, NULL,
+		       "shortage=drop: tokens each request keeps at least, rounded up to pages"},
 };
 
 static int create(void **self, const union policy_value *values, const struct policy_setup *setup,
@@ -46,7 +56,10 @@ static int create(void **self, const union policy_value *values, const struct po
 	c->whole_must_fit = values[RESERVE].i;
 	c->by_priority = setup->queue_order == 1;
 	c->watermark = (int32_t)(values[WATERMARK].f * setup->num_blocks);
+	c->drops = values[SHORTAGE].i;
+	c->keep_pages = (int32_t)((values[DROP_KEEP].i + setup->block_size - 1) / setup->block_size);
 	traits->steady = true;
+	traits->drops = c->drops;
 	traits->whole_prompts = !c->chunking;
 	*self = c;
 	return ERR_NONE;
@@ -82,10 +95,42 @@ static int32_t piece(const struct vllm_v1 *c, const struct plan *p, int32_t req)
 	return (int32_t)(n < room ? n : room);
 }
 
+/* The oldest page of a request that may go: all but the first, where attention sinks are, and the last keep_pages. -1: none.
+ * *held: how many it holds. */
+static int32_t oldest_page(const struct vllm_v1 *c, const struct plan *p, int32_t req, int32_t *held)
+{
+	int32_t pages = view_pages(p, req), oldest = -1;
+	*held = view_resident(p, req) / view_block_size(p);
+	if (*held <= c->keep_pages)
+		return -1;
+	for (int32_t i = 1; i < pages && oldest < 0; i++)
+		if (!view_is_dropped(p, req, i))
+			oldest = i;
+	return oldest;
+}
+
+/* Takes a page from the request that holds most of them, the last admitted among equals. Without a page of its own to
+ * lose, or with a place in this step already, it is left alone. False: nobody can lose one. */
+static bool drop_page(const struct vllm_v1 *c, struct plan *p)
+{
+	int32_t from = -1, page = -1, most = 0, held;
+	for (int32_t r = view_running_first(p); r >= 0; r = view_running_next(p, r)) {
+		int32_t oldest = view_is_scheduled(p, r) ? -1 : oldest_page(c, p, r, &held);
+		if (oldest < 0 || held < most)
+			continue;
+		from = r;
+		page = oldest;
+		most = held;
+	}
+	return from >= 0 && plan_drop(p, from, page, 1) == PLAN_OK;
+}
+
 /* Runs one request, preempting others until it fits; false when it had to give way itself. */
 static bool run(const struct vllm_v1 *c, struct plan *p, int32_t req, int32_t n, bool *preempted)
 {
 	while (plan_run(p, req, n) == PLAN_NO_SPACE) {
+		if (c->drops && drop_page(c, p))
+			continue;
 		int32_t v = victim(c, p);
 		*preempted = true;
 		if (plan_preempt(p, v) != PLAN_OK || v == req)

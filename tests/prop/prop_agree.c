@@ -269,6 +269,8 @@ static const struct field stats_fields[] = {
 	FIELD(struct engine_stats, prefix_lookups_tokens),
 	FIELD(struct engine_stats, prefix_hit_tokens),
 	FIELD(struct engine_stats, evicted_blocks),
+	FIELD(struct engine_stats, dropped_blocks),
+	FIELD(struct engine_stats, dropped_tokens),
 	FIELD(struct engine_stats, max_running),
 	FIELD(struct engine_stats, max_waiting),
 	FIELD(struct engine_stats, max_blocks_used),
@@ -509,6 +511,8 @@ static bool shrink_config(struct random_case *c)
 		}
 	any |= shrink_number(c, &g->max_concurrency, 0);
 	any |= shrink_number(c, &g->window, 0);
+	any |= shrink_number(c, &g->kv_window, 1);
+	any |= shrink_number(c, &g->kv_sink, 1);
 	any |= shrink_number(c, &g->max_num_seqs, 1);
 	any |= shrink_number(c, &g->num_blocks, 1);
 	any |= shrink_number(c, &g->max_num_batched_tokens, 1);

@@ -49,6 +49,9 @@ static struct engine_config config_of(const struct random_case *c)
 	cfg.prefix_cache = !cfg.prefix_caching ? PREFIX_OFF : c->seed % 3 ? PREFIX_HASH : PREFIX_RADIX;
 	cfg.cache_prompts_only = c->seed % 5 == 0;
 	cfg.kv_off = false;
+	/* The models keep every page. */
+	cfg.kv_retention = RETAIN_FULL;
+	cfg.kv_window = cfg.kv_sink = 0;
 	return cfg;
 }
 
@@ -66,6 +69,11 @@ static bool served_open(struct served *s, const struct random_case *c, bool even
 	s->fake.c = c->cost_c;
 	s->fake.d = c->cost_d;
 	s->recorder = (struct recorder){.ctx = s, .event = events ? on_event : NULL};
+	union policy_value values[CASE_PARAMS];
+	memcpy(values, c->values, sizeof values);
+	for (int32_t i = 0; i < c->policy->n_params; i++)
+		if (strcmp(c->policy->params[i].name, "shortage") == 0)
+			values[i].i = 0; /* the model drops nothing */
 	int rc = s->requests ? engine_config_resolve(&cfg, e) : ERR_MEMORY;
 	struct policy_setup setup = {.max_num_seqs = cfg.max_num_seqs,
 				     .max_num_batched_tokens = cfg.max_num_batched_tokens,
@@ -76,7 +84,7 @@ static bool served_open(struct served *s, const struct random_case *c, bool even
 				     .async_scheduling = cfg.async_scheduling,
 				     .queue_order = cfg.queue_order};
 	if (!rc)
-		rc = policy_open(&s->policy, c->policy, c->values, &setup, e);
+		rc = policy_open(&s->policy, c->policy, values, &setup, e);
 	if (!rc)
 		rc = source_create(&s->source, &s->w, cfg.max_concurrency, e);
 	if (!rc)

@@ -151,6 +151,15 @@ static void draw_config(struct rng *r, struct random_case *c)
 	g->hit_visible = chance(r, 50) ? HIT_VISIBLE_ALLOC : HIT_VISIBLE_COMMIT;
 	g->async_scheduling = chance(r, 25);
 	g->kv_off = !g->prefix_caching && !g->async_scheduling && chance(r, 12);
+	/* From a block or less, so that almost everything goes, to more than there is. */
+	g->kv_retention =
+		(enum kv_retention)(chance(r, 30) ? between(r, RETAIN_WINDOW, RETAIN_SINK_WINDOW) : RETAIN_FULL);
+	if (g->kv_retention != RETAIN_FULL)
+		g->kv_window = (int32_t)between(r, 1, chance(r, 60) ? 1 + longest / 2 : longest + 2);
+	if (g->kv_retention == RETAIN_SINK_WINDOW)
+		g->kv_sink = (int32_t)between(r, 1, 1 + longest / 3);
+	if (g->window && g->kv_retention && chance(r, 60))
+		g->kv_window = g->window + (int32_t)between(r, 0, 3);
 	if (chance(r, 20))
 		g->max_concurrency = (int32_t)between(r, 1, 6);
 	g->seed = rng_next(r);
@@ -163,8 +172,11 @@ void random_case_settings(struct random_case *c, int32_t attempt)
 	draw_config(&r, c);
 	draw_params(&r, c);
 	/* What rarely goes together with the rest makes way in the end. */
-	if (attempt > 8)
+	if (attempt > 8) {
 		c->cfg.kv_off = c->cfg.prefix_caching = false;
+		c->cfg.kv_retention = RETAIN_FULL;
+		c->cfg.kv_window = c->cfg.kv_sink = 0;
+	}
 }
 
 void random_case_make(struct random_case *c, uint64_t seed, const struct policy_desc *policy, int32_t largest)
@@ -316,6 +328,8 @@ void random_case_print(const struct random_case *c, FILE *f)
 		"# block_size %d, num_blocks %d, max_num_seqs %d, max_num_batched_tokens %d, max_model_len %d, window "
 		"%d\n",
 		g->block_size, g->num_blocks, g->max_num_seqs, g->max_num_batched_tokens, g->max_model_len, g->window);
+	fprintf(f, "# retention %s, window %d, sink %d\n", kv_retention_names[g->kv_retention], g->kv_window,
+		g->kv_sink);
 	fprintf(f, "# kv_off %d, prefix_caching %d, hit_visible %s, queue %s, async %d, max_concurrency %d\n",
 		g->kv_off, g->prefix_caching, g->hit_visible == HIT_VISIBLE_ALLOC ? "alloc" : "commit",
 		g->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs", g->async_scheduling, g->max_concurrency);

@@ -22,7 +22,8 @@ struct seq { /* one request */
 	int32_t promised; /* outputs, those in flight included */
 	int32_t high; /* most tokens ever computed for it */
 	int32_t pad;
-	int32_t *blocks, n_blocks;
+	int32_t *blocks, n_blocks; /* -1: dropped */
+	int32_t lost; /* tokens of dropped blocks */
 	int32_t *pages, n_pages; /* content of its pages as far as asked for */
 	int64_t admitted; /* number of its admission: running order */
 	bool decoding, held;
@@ -264,6 +265,8 @@ static void register_pages(struct ref *f, int32_t req, int32_t from_tokens, int3
 	if (!caching(f))
 		return;
 	for (int32_t p = from_tokens / bs; p < to_tokens / bs; p++) {
+		if (q->blocks[p] < 0)
+			continue; /* dropped while the step that filled it ran */
 		f->content[q->blocks[p]] = page_of(f, req, p);
 		f->since[q->blocks[p]] = f->registrations++;
 	}
@@ -322,16 +325,67 @@ static bool reserve_run(struct ref *f, int32_t req, int64_t tokens)
 	return false;
 }
 
+static void release_block(struct ref *f, int32_t b)
+{
+	if (b < 0)
+		return;
+	if (contiguous(f))
+		f->taken[b] = false;
+	else if (--f->count[b] == 0)
+		f->free[f->n_free++] = b;
+}
+
 static void release_blocks(struct ref *f, int32_t req)
 {
 	struct seq *q = &f->q[req];
-	while (q->n_blocks > 0) {
-		int32_t b = q->blocks[--q->n_blocks];
-		if (contiguous(f))
-			f->taken[b] = false;
-		else if (--f->count[b] == 0)
-			f->free[f->n_free++] = b;
+	while (q->n_blocks > 0)
+		release_block(f, q->blocks[--q->n_blocks]);
+	q->lost = 0;
+}
+
+static void drop_block(struct ref *f, int32_t req, int32_t page)
+{
+	struct seq *q = &f->q[req];
+	say_now(f, EVENT_DROP, req, page, q->blocks[page]);
+	q->blocks[page] = -1;
+	q->lost += f->s->cfg.block_size;
+	f->out->stats.dropped_blocks++;
+	f->out->stats.dropped_tokens += f->s->cfg.block_size;
+}
+
+/* Would its next row look at some token of this page? */
+static bool looks_at(const struct ref *f, const struct seq *q, int32_t page)
+{
+	const struct engine_config *c = &f->s->cfg;
+	int32_t first = page * c->block_size, last = first + c->block_size - 1;
+	if (c->kv_retention == RETAIN_FULL || first < c->kv_sink)
+		return true;
+	return last > q->computed - c->kv_window; /* it sees itself, at place `computed`, and kv_window - 1 before it */
+}
+
+static void drop_unseen(struct ref *f, int32_t req)
+{
+	struct seq *q = &f->q[req];
+	/* The last one is free first. */
+	for (int32_t p = q->n_blocks - 1; p >= 0; p--)
+		if (q->blocks[p] >= 0 && !looks_at(f, q, p))
+			release_block(f, q->blocks[p]);
+	for (int32_t p = 0; p < q->n_blocks; p++)
+		if (q->blocks[p] >= 0 && !looks_at(f, q, p))
+			drop_block(f, req, p);
+}
+
+/* Decoding requests when they are about to need a block, all others at any time. */
+static void drop_all_unseen(struct ref *f)
+{
+	for (int32_t i = 0; i < f->n_running; i++) {
+		const struct seq *q = &f->q[f->running[i]];
+		if (q->decoding && !q->held && q->computed % f->s->cfg.block_size == 0)
+			drop_unseen(f, f->running[i]);
 	}
+	for (int32_t i = 0; i < f->n_running; i++)
+		if (!f->q[f->running[i]].decoding)
+			drop_unseen(f, f->running[i]);
 }
 
 /* --- the waiting queue ---------------------------------------------------------------------------------------- */
@@ -496,7 +550,7 @@ static void schedule(struct ref *f, int32_t req, int32_t n)
 	struct seq *q = &f->q[req];
 	struct item it = {.req = req, .start = q->computed, .len = n, .old_high = q->high};
 	it.chunk = !q->decoding || f->s->cfg.kv_off;
-	it.ctx = (int64_t)q->computed + q->pad + 1;
+	it.ctx = (int64_t)q->computed + q->pad + 1 - q->lost;
 	if (it.chunk && (q->computed == 0 || f->s->cfg.kv_off))
 		it.pad = q->pad;
 	say_now(f, it.chunk ? EVENT_CHUNK : EVENT_DECODE, req, it.chunk ? it.start : it.ctx, it.chunk ? n : 0);
@@ -622,6 +676,7 @@ static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t 
 		}
 		q->computed = hit * bs;
 		have_blocks(f, req, (int32_t)(hit * bs + n));
+		drop_unseen(f, req);
 	}
 	if (returns) {
 		int64_t out_ns = f->now_ns - q->out_since_ns;
@@ -670,6 +725,31 @@ static int32_t chunked_share(const struct ref *f, int32_t req)
 	return n > 0 ? (int32_t)n : 0;
 }
 
+/* With shortage=drop: one page fewer for whoever has most whole pages, beyond what it keeps. */
+static bool chunked_drop(struct ref *f)
+{
+	int32_t bs = f->s->cfg.block_size, best = -1, best_pages = 0;
+	for (int32_t i = 0; i < f->n_running; i++) {
+		const struct seq *q = &f->q[f->running[i]];
+		int32_t pages = (q->computed - q->lost) / bs, droppable = 0;
+		for (int32_t p = 1; p < q->computed / bs; p++)
+			droppable += q->blocks[p] >= 0;
+		if (item_of(f->plan, f->running[i]) || !droppable || pages <= blocks_for(f, f->s->drop_keep))
+			continue;
+		if (pages >= best_pages) {
+			best = f->running[i];
+			best_pages = pages;
+		}
+	}
+	for (int32_t p = 1; best >= 0; p++)
+		if (f->q[best].blocks[p] >= 0) {
+			release_block(f, f->q[best].blocks[p]);
+			drop_block(f, best, p);
+			return true;
+		}
+	return false;
+}
+
 static void chunked_running(struct ref *f)
 {
 	for (int32_t i = 0; i < f->n_running && f->budget > 0; i++) {
@@ -677,6 +757,8 @@ static void chunked_running(struct ref *f)
 		if (n == 0)
 			continue;
 		while (!have_blocks(f, req, f->q[req].computed + n)) {
+			if (f->s->drop_first && chunked_drop(f))
+				continue;
 			int32_t v = chunked_victim(f);
 			for (int32_t j = 0; j < i; j++)
 				if (f->running[j] == v) {
@@ -844,7 +926,7 @@ static void count_memory(const struct ref *f, struct step *st)
 	for (int32_t i = 0; i < f->n_running; i++) {
 		const struct seq *q = &f->q[f->running[i]];
 		int64_t in_the_end = q->prompt + (q->limit > 1 ? q->limit - 1 : 0);
-		st->kv_tokens += q->computed;
+		st->kv_tokens += q->computed - q->lost;
 		if (contiguous(f) && !f->s->cfg.kv_off && !q->held && in_the_end > q->computed)
 			st->kv_reserved += in_the_end - q->computed;
 	}
@@ -887,7 +969,7 @@ static void count_row(struct ref *f, struct step *st)
 			row->prefill_tokens += q->high + q->pad;
 			stats->pad_tokens += q->high + q->pad;
 		} else {
-			count_decode(f, st, (int64_t)q->high + q->pad);
+			count_decode(f, st, (int64_t)q->high + q->pad - q->lost);
 			stats->pad_tokens++;
 		}
 	}
@@ -917,6 +999,7 @@ static bool begin(struct ref *f, struct step *st)
 		st->preempted += f->gave_way;
 		f->gave_way = 0;
 		f->misfit = false;
+		drop_all_unseen(f);
 		if (f->s->policy == REF_NAIVE)
 			plan_naive(f);
 		else if (f->s->policy == REF_CONTINUOUS)
@@ -1115,6 +1198,10 @@ bool ref_setup_policy(struct ref_setup *s, const struct policy_desc *d, const un
 			s->reserve_full_prompt = v[i].i;
 		else if (strcmp(p, "watermark") == 0)
 			s->watermark = v[i].f;
+		else if (strcmp(p, "shortage") == 0)
+			s->drop_first = v[i].i == 1;
+		else if (strcmp(p, "drop_keep") == 0)
+			s->drop_keep = v[i].i;
 		else
 			return false;
 	}

@@ -26,6 +26,8 @@ struct ref_setup {
 	int64_t threshold;
 	bool chunking, reserve_full_prompt;
 	double watermark;
+	bool drop_first; /* shortage=drop */
+	int64_t drop_keep;
 	/* ns: a + b x prefill tokens + c x decodes + d x context */
 	int64_t cost_a, cost_b, cost_c, cost_d;
 };

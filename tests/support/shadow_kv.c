@@ -49,16 +49,17 @@ static bool read_context(struct shadow_kv *s, int32_t q, const struct engine_con
 	const struct batch_tables *t = &s->tables;
 	int32_t rows = t->q_at[q + 1] - t->q_at[q], bs = c->block_size;
 	int32_t last = t->first_token[q] + rows - t->pad_rows[q];
-	if (!t->held[q] && last + t->pad[q] != t->ctx_len[q])
+	if (!t->held[q] && last + t->pad[q] - t->dropped[q] != t->ctx_len[q])
 		return WRONG("step %lld: request %d computes up to token %d, its context is %d with %d of padding",
 			     (long long)t->step, t->req[q], last, t->ctx_len[q], t->pad[q]);
 	for (int32_t j = t->pad[q]; j < t->ctx_len[q] && !t->held[q]; j++, s->reads++) {
 		int64_t at = (int64_t)t->kv_indices[t->kv_indptr[q] + j / bs] * bs + j % bs;
 		const struct shadow_slot *found = &s->slots[at];
+		int32_t token = batch_token(t, q, j, bs);
 		bool whose = found->req == t->req[q] || c->prefix_caching;
-		if (!found->step || found->token != j - t->pad[q] || !whose)
+		if (!found->step || found->token != token || !whose)
 			return WRONG("step %lld: request %d reads token %d and finds token %d of request %d",
-				     (long long)t->step, t->req[q], j - t->pad[q], found->token, found->req);
+				     (long long)t->step, t->req[q], token, found->token, found->req);
 	}
 	return true;
 }
