@@ -35,6 +35,8 @@ static int session_open(struct session *o, const struct generate_setup *s, const
 	int rc = executor_open(&o->x, &setup, s->model, e);
 	if (!rc)
 		rc = single_open(&o->one, o->x->runner, setup.block_size, longest, setup.kv_off, e);
+	o->one.kv_window = s->kv_window;
+	o->one.kv_sink = s->kv_sink;
 	return rc;
 }
 
@@ -193,8 +195,8 @@ static int follow(struct session *o, const struct generate_setup *s, const float
 	return rc;
 }
 
-int generate_compare(const struct generate_setup *s, enum num weight_type, enum num kv_type, struct likeness *l,
-		     struct err *e)
+int generate_compare(const struct generate_setup *s, enum num weight_type, enum num kv_type, bool keep_all,
+		     struct likeness *l, struct err *e)
 {
 	struct executor_setup mine = s->executor, other;
 	struct session o;
@@ -209,6 +211,8 @@ int generate_compare(const struct generate_setup *s, enum num weight_type, enum 
 	int rc = l->tokens && logits ? ERR_NONE : err_no_memory(e, "the logits to compare");
 	if (!rc) {
 		rc = session_open(&o, s, &other, e);
+		if (keep_all)
+			o.one.kv_window = o.one.kv_sink = 0;
 		if (!rc) {
 			memcpy(l->weights_what, o.x->weights_what, sizeof l->weights_what);
 			rc = lead(&o, s, logits, l, e);

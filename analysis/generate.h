@@ -15,6 +15,7 @@ struct generate_setup {
 	const int32_t *eos; /* [n_eos] tokens that end it */
 	int32_t n_eos;
 	int32_t chunk; /* prompt tokens per step */
+	int32_t kv_window, kv_sink; /* tokens that stay (core/retention.h); kv_window 0 = all */
 	const volatile int *stop; /* ends it when it becomes non-zero; may be NULL */
 	/* Told that the model is there and the prompt begins; of each sampled token, but the one that ends it. May be NULL. */
 	void (*loaded)(void *ctx);
@@ -38,7 +39,7 @@ struct generation {
 int generate(const struct generate_setup *s, struct generation *out, struct err *e);
 void generation_free(struct generation *g);
 
-/* How near a model held in some types is to the same one held in others, step by step along the other one's greedy tokens,
+/* How near a model held in some types, some of its context dropped, is to the same one held in others with all of it, step by step along the other one's greedy tokens,
  * so that both see the same context. */
 struct likeness {
 	int32_t steps;
@@ -48,8 +49,9 @@ struct likeness {
 	int32_t *tokens; /* [steps] the other one's */
 	char weights_what[160];
 };
-/* s against the same with these types. Logits of as many steps as fit 1 GiB are kept. */
-int generate_compare(const struct generate_setup *s, enum num weight_type, enum num kv_type, struct likeness *out,
+/* s against the same with these types and, unless it drops the same, everything kept. Logits of as many steps as fit 1 GiB are kept. */
+int generate_compare(const struct generate_setup *s, enum num weight_type, enum num kv_type, bool keep_all,
+		     struct likeness *out,
 		     struct err *e);
 void likeness_free(struct likeness *l);
 

@@ -190,14 +190,6 @@ static void close_bench(struct bench *b)
 	model_free(&b->model);
 }
 
-static int32_t common_window(const struct model *m)
-{
-	for (int32_t i = 0; i < m->n_layers; i++)
-		if (m->layers[i].window != m->layers[0].window)
-			return 0;
-	return m->n_layers ? m->layers[0].window : 0;
-}
-
 static void identify(struct profile *p, const struct bench *b, const struct profile_measure *o)
 {
 	const struct model *m = &b->model;
@@ -221,7 +213,7 @@ static void identify(struct profile *p, const struct bench *b, const struct prof
 	p->threads = b->kernels->threads;
 	p->block_size = o->block_size;
 	p->tensor_parallel = 1;
-	p->window = common_window(m);
+	p->window = model_common_window(m);
 }
 
 /* A profile that cannot time a step is not worth keeping. */

@@ -241,6 +241,8 @@ static void memory(struct jout *j, const struct run_result *r)
 	jout_int(j, "cached_tokens", m->cached_tokens);
 	jout_int(j, "evicted_blocks", r->stats.evicted_blocks);
 	jout_int(j, "duplicate_blocks", r->stats.duplicate_blocks);
+	jout_int(j, "dropped_blocks", r->stats.dropped_blocks);
+	jout_int(j, "dropped_tokens", r->stats.dropped_tokens);
 	jout_int(j, "max_blocks_used", r->stats.max_blocks_used);
 	jout_real(j, "kv_used", m->kv_used);
 	jout_real(j, "kv_internal_waste", m->kv_internal_waste);
@@ -367,6 +369,9 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_bool(j, "cache_generated", !c->cache_prompts_only);
 	jout_text(j, "hit_visible", c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
 	jout_text(j, "cache_at_start", "cold");
+	jout_text(j, "kv_retention", kv_retention_names[c->kv_retention]);
+	jout_int(j, "kv_window", c->kv_window);
+	jout_int(j, "kv_sink", c->kv_sink);
 	jout_bool(j, "async_scheduling", c->async_scheduling);
 }
 

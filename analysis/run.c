@@ -207,6 +207,22 @@ static int count_blocks(struct parts *p, struct err *e)
 	return capacity_blocks(&p->model, &p->device, &o, &c->num_blocks, e);
 }
 
+/* --kv-window left out: what the model itself looks back. */
+static int find_kv_window(const struct parts *p, struct engine_config *c, struct err *e)
+{
+	if (c->kv_retention == RETAIN_FULL || c->kv_window)
+		return ERR_NONE;
+	if (p->has_model)
+		c->kv_window = model_common_window(&p->model);
+	if (c->kv_window)
+		return ERR_NONE;
+	return err_set(e, ERR_INPUT, "--kv-retention %s: %s, so tell with --kv-window how many tokens to keep",
+		       kv_retention_names[c->kv_retention],
+		       !p->has_model     ? "no model was named"
+		       : p->model.window ? "some layers of the model see the whole context"
+					 : "the model has no sliding window");
+}
+
 static int configure(struct parts *p, struct err *e)
 {
 	struct engine_config *c = &p->config;
@@ -216,7 +232,8 @@ static int configure(struct parts *p, struct err *e)
 		c->model_max_len = p->model.max_len;
 	if (p->has_model && !c->window)
 		c->window = p->model.window;
-	return count_blocks(p, e);
+	int rc = find_kv_window(p, c, e);
+	return rc ? rc : count_blocks(p, e);
 }
 
 static int open_policy(struct parts *p, struct err *e)

@@ -193,6 +193,9 @@ static const char *const migrations[] = {
 	"ALTER TABLE runs ADD COLUMN arm INTEGER;" /* which of its runs this one is */
 	"ALTER TABLE runs ADD COLUMN prefix_cache TEXT;" /* off, hash or radix */
 	"ALTER TABLE runs ADD COLUMN cache_generated INTEGER;"
+	"ALTER TABLE runs ADD COLUMN kv_retention TEXT;" /* full, window or sink-window */
+	"ALTER TABLE runs ADD COLUMN kv_window INTEGER;"
+	"ALTER TABLE runs ADD COLUMN kv_sink INTEGER;"
 	"ALTER TABLE runs ADD COLUMN decision_hash TEXT;"
 	"ALTER TABLE runs ADD COLUMN memory_hash TEXT;"
 

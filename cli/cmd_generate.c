@@ -9,6 +9,7 @@
 #include "analysis/run_exec.h"
 #include "cli/command.h"
 #include "cli/generate_print.h"
+#include "core/engine.h"
 #include "core/err.h"
 #include "core/mem.h"
 #include "exec/tokenizer.h"
@@ -125,6 +126,27 @@ static const struct opt opts[] = {
 	 .min = 1,
 	 .max = 4096,
 	 .help = "Tokens per page of the KV cache. Default 16."},
+	{.name = "kv-retention",
+	 .type = OPT_CHOICE,
+	 AT(kv_retention),
+	 .arg = "full|window|sink-window",
+	 .choices = kv_retention_names,
+	 .help = "Which tokens stay in the KV cache: all (default), the last ones, or the first and the last ones "
+		 "(docs/kv-compression.md)."},
+	{.name = "kv-window",
+	 .type = OPT_INT32,
+	 AT(kv_window),
+	 .arg = "N",
+	 .min = 1,
+	 .max = INT32_MAX,
+	 .help = "How many last tokens. Default: the model's sliding window, where all of its layers have one."},
+	{.name = "kv-sink",
+	 .type = OPT_INT32,
+	 AT(kv_sink),
+	 .arg = "N",
+	 .min = 1,
+	 .max = INT32_MAX,
+	 .help = "sink-window: how many first tokens."},
 	{.name = "threads",
 	 .type = OPT_INT32,
 	 AT(threads),
@@ -154,6 +176,10 @@ static const struct opt opts[] = {
 	 AT(compare_kv),
 	 .arg = "TYPE",
 	 .help = "The same for the KV cache. Of the two, what is not given is as in the run itself."},
+	{.name = "compare-full",
+	 .type = OPT_FLAG,
+	 AT(compare_full),
+	 .help = "The same against a KV cache that keeps every token: what --kv-retention costs."},
 	{.name = "json", .type = OPT_FLAG, AT(json), .help = "Print one JSON object instead of the text."},
 	{.name = "quiet", .letter = 'q', .type = OPT_FLAG, AT(quiet), .help = "Say nothing on stderr but errors."},
 };
@@ -274,6 +300,21 @@ static void set_eos(struct generate_job *j)
 	j->setup.n_eos = j->o->ignore_eos ? 0 : n->n_eos;
 }
 
+/* The same rules as a served request's (core/retention.h). */
+static int set_retention(struct generate_job *j, struct err *e)
+{
+	const struct generate_opts *o = j->o;
+	struct engine_config c = {.kv_retention = (enum kv_retention)o->kv_retention,
+				  .kv_window = o->kv_window,
+				  .kv_sink = o->kv_sink,
+				  .kv_off = !o->kv_cache};
+	if (c.kv_retention != RETAIN_FULL && !c.kv_window)
+		c.kv_window = model_common_window(&j->model);
+	j->setup.kv_window = c.kv_window;
+	j->setup.kv_sink = c.kv_sink;
+	return retention_check(&c, e);
+}
+
 static int prepare(struct generate_job *j, struct err *e)
 {
 	const struct generate_opts *o = j->o;
@@ -306,7 +347,7 @@ static int prepare(struct generate_job *j, struct err *e)
 	if (!rc)
 		rc = formats(o->backend, &j->model, o->weight_dtype, o->kv_cache_dtype, &s->executor.weight_type,
 			     &s->executor.kv_type, e);
-	return rc;
+	return rc ? rc : set_retention(j, e);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -320,7 +361,7 @@ static int compare(struct generate_job *j, struct err *e)
 	if (!o->compare_kv)
 		kv = j->setup.executor.kv_type; /* not what "auto" means for the other weights */
 	if (!rc)
-		rc = generate_compare(&j->setup, w, kv, &j->like, e);
+		rc = generate_compare(&j->setup, w, kv, o->compare_full, &j->like, e);
 	j->compared = !rc;
 	if (!rc) {
 		j->compare_weights = num_names[w];
@@ -333,7 +374,7 @@ static int act(struct generate_job *j, struct err *e)
 {
 	const struct generate_opts *o = j->o;
 	int rc = prepare(j, e);
-	if (!rc && (o->compare_weights || o->compare_kv))
+	if (!rc && (o->compare_weights || o->compare_kv || o->compare_full))
 		rc = compare(j, e);
 	if (rc)
 		return rc;

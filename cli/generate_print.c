@@ -6,6 +6,7 @@
 
 #include "analysis/jout.h"
 #include "analysis/text.h"
+#include "core/engine.h"
 #include "core/err.h"
 #include "core/mem.h"
 
@@ -96,6 +97,9 @@ void generate_print_likeness(const struct generate_job *j)
 	const struct likeness *l = &j->like;
 	const struct executor_setup *x = &j->setup.executor;
 	int32_t same = alike(j);
+	if (j->setup.kv_window && j->o->compare_full)
+		fprintf(stderr, "the first %d and last %d tokens kept against all of them, ", j->setup.kv_sink,
+			j->setup.kv_window);
 	fprintf(stderr,
 		"%s weights and %s KV against %s and %s: logits differ by %.3g (relative norm; in the worst step "
 		"%.3g), the "
@@ -159,6 +163,7 @@ static void json_likeness(struct jout *o, const struct generate_job *j)
 	jout_begin(o, "compared", '{');
 	jout_text(o, "weight_dtype", j->compare_weights);
 	jout_text(o, "kv_cache_dtype", j->compare_kv);
+	jout_bool(o, "every_token_kept", j->o->compare_full || !j->setup.kv_window);
 	jout_int(o, "steps", l->steps);
 	jout_int(o, "greedy_agree", l->agree);
 	jout_real(o, "logit_error", l->error);
@@ -186,6 +191,9 @@ int generate_print_json(struct generate_job *j, struct err *e)
 	jout_text(&o, "kv_cache_dtype", num_names[j->setup.executor.kv_type]);
 	jout_int(&o, "weight_bytes", g->weight_bytes);
 	jout_int(&o, "kv_bytes", g->kv_bytes);
+	jout_text(&o, "kv_retention", kv_retention_names[j->o->kv_retention]);
+	jout_int(&o, "kv_window", j->setup.kv_window);
+	jout_int(&o, "kv_sink", j->setup.kv_sink);
 	json_ids(&o, "prompt_tokens", j->prompt, j->n_prompt);
 	json_ids(&o, "tokens", g->tokens, g->n);
 	jout_text(&o, "text", j->tokenizer ? j->text : NULL);

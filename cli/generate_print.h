@@ -20,6 +20,8 @@ struct generate_opts {
 	const char *weight_dtype, *kv_cache_dtype, *compare_weights, *compare_kv;
 	bool kv_cache, ignore_eos, batch_invariant, eager;
 	int32_t block_size, threads;
+	int32_t kv_retention, kv_window, kv_sink; /* enum kv_retention; tokens */
+	bool compare_full;
 	const char *isa;
 	bool json, quiet;
 };

@@ -63,6 +63,13 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 	  "How the weights are held: auto (default), fp32, bf16, fp8, int8, int4, mxfp4 or nf4.") \
 	X(s.kv_dtype, kv_cache_dtype, "kv-cache-dtype", OPT_STRING, OPT_LIST, "TYPE", 0, 0, NULL, \
 	  "How the KV cache is held: auto (default), bf16, fp32, fp8 or int8.") \
+	X(s.engine.kv_retention, kv_retention, "kv-retention", OPT_CHOICE, OPT_LIST, "full|window|sink-window", 0, 0, \
+	  kv_retention_names, "Which tokens of a running request stay in memory: all (default), the last ones, or the first " \
+	  "and the last ones. docs/kv-compression.md.") \
+	X(s.engine.kv_window, kv_window, "kv-window", OPT_INT32, OPT_LIST, "N", 1, INT32_MAX, NULL, \
+	  "How many last tokens. Default: the model's sliding window, where all of its layers have one.") \
+	X(s.engine.kv_sink, kv_sink, "kv-sink", OPT_INT32, OPT_LIST, "N", 1, INT32_MAX, NULL, \
+	  "sink-window: how many first tokens.") \
 	X(s.tensor_parallel, tensor_parallel_size, "tensor-parallel-size", OPT_INT32, OPT_LIST, "N", 1, 1024, NULL, \
 	  "Devices that hold one model together, each a part of every matrix and of the KV heads, and sum up what they have "  \
 	  "over their links (Megatron-style). Default 1.") \

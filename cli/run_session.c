@@ -436,7 +436,8 @@ static bool served_alike(const struct session *s)
 		const struct engine_config *a = &s->results[0].engine, *b = &s->results[i].engine;
 		if (a->num_blocks != b->num_blocks || a->block_size != b->block_size || a->kv_off != b->kv_off ||
 		    a->max_num_seqs != b->max_num_seqs || a->max_num_batched_tokens != b->max_num_batched_tokens ||
-		    a->max_model_len != b->max_model_len || a->prefix_cache != b->prefix_cache)
+		    a->max_model_len != b->max_model_len || a->prefix_cache != b->prefix_cache ||
+		    a->kv_retention != b->kv_retention || a->kv_window != b->kv_window || a->kv_sink != b->kv_sink)
 			return false;
 	}
 	return true;
@@ -471,6 +472,11 @@ void session_print_serving(FILE *f, const struct session *s)
 			c->prefix_cache == PREFIX_RADIX ? ", radix prefix cache"
 			: c->prefix_cache               ? ", prefix cache"
 							: "");
+	if (c->kv_retention == RETAIN_SINK_WINDOW)
+		fprintf(f, "\n          keeps the first %s and the last %s tokens of a request", grouped(c->kv_sink, x),
+			grouped(c->kv_window, y));
+	else if (c->kv_retention == RETAIN_WINDOW)
+		fprintf(f, "\n          keeps the last %s tokens of a request", grouped(c->kv_window, x));
 	fprintf(f, "\n          at most %s running, %s tokens a step, %s a request\n", grouped(c->max_num_seqs, x),
 		grouped(c->max_num_batched_tokens, y), grouped(c->max_model_len, (char[32]){0}));
 }

@@ -14,6 +14,7 @@ static int make_tables(struct single *s, struct err *e)
 	t->q_at = mem_zalloc(2, sizeof *t->q_at);
 	t->ctx_len = mem_zalloc(1, sizeof *t->ctx_len);
 	t->pad = mem_zalloc(1, sizeof *t->pad);
+	t->dropped = mem_zalloc(1, sizeof *t->dropped);
 	t->pad_rows = mem_zalloc(1, sizeof *t->pad_rows);
 	t->first_token = mem_zalloc(1, sizeof *t->first_token);
 	t->kv_indptr = mem_zalloc(2, sizeof *t->kv_indptr);
@@ -22,11 +23,9 @@ static int make_tables(struct single *s, struct err *e)
 	t->samples = mem_zalloc(1, 1);
 	t->held = mem_zalloc(1, 1);
 	s->tokens = mem_zalloc((size_t)s->max_tokens, sizeof *s->tokens);
-	if (!t->req || !t->q_at || !t->ctx_len || !t->pad || !t->pad_rows || !t->first_token || !t->kv_indptr ||
-	    !t->kv_indices || !t->slots || !t->samples || !t->held || !s->tokens)
+	if (!t->req || !t->q_at || !t->ctx_len || !t->pad || !t->dropped || !t->pad_rows || !t->first_token ||
+	    !t->kv_indptr || !t->kv_indices || !t->slots || !t->samples || !t->held || !s->tokens)
 		return err_no_memory(e, "a sequence's tables");
-	for (int32_t i = 0; i < pages; i++)
-		t->kv_indices[i] = i;
 	t->n_seqs = 1;
 	return ERR_NONE;
 }
@@ -46,22 +45,42 @@ void single_close(struct single *s)
 
 void single_reset(struct single *s)
 {
-	s->n = s->outputs = 0;
+	s->n = s->outputs = s->gone = 0;
+}
+
+/* As the engine has it: before a piece of the prompt, and before a token that needs a new page. */
+static void let_go(struct single *s)
+{
+	int32_t outside = s->n - s->kv_window + 1, gone = outside > 0 ? outside / s->block_size : 0;
+	if (s->kv_window && (!s->outputs || s->n % s->block_size == 0) && gone > s->gone)
+		s->gone = gone;
+}
+
+/* The pages that are left of `pages`; how many have gone. */
+static int32_t list_pages(struct single *s, int32_t pages)
+{
+	int32_t sinks = SINGLE_PAGES(s->kv_sink, s->block_size), n = 0;
+	for (int32_t i = 0; i < pages; i++)
+		if (i < sinks || i >= s->gone)
+			s->tables.kv_indices[n++] = i;
+	s->tables.kv_indptr[1] = n;
+	return pages - n;
 }
 
 /* Rows `from` to `to` of the sequence. */
 static void fill_tables(struct single *s, int32_t from, int32_t to, bool samples)
 {
 	struct batch_tables *t = &s->tables;
+	int32_t pages = SINGLE_PAGES(to, s->block_size);
 	t->step++;
 	t->n_rows = to - from;
 	t->q_at[1] = t->n_rows;
 	t->n_decodes = t->n_rows == 1;
-	t->max_ctx = t->ctx_len[0] = to;
-	t->sum_ctx = t->n_decodes ? to : 0;
+	t->dropped[0] = list_pages(s, pages) * s->block_size;
+	t->max_ctx = t->ctx_len[0] = to - t->dropped[0];
+	t->sum_ctx = t->n_decodes ? t->ctx_len[0] : 0;
 	t->first_token[0] = from;
-	t->kv_indptr[1] = SINGLE_PAGES(to, s->block_size);
-	t->scratch_blocks = s->kv_off ? t->kv_indptr[1] : 0;
+	t->scratch_blocks = s->kv_off ? pages : 0;
 	t->samples[0] = samples;
 	for (int32_t i = from; i < to; i++)
 		t->slots[i - from] = i; /* page i / block_size is the i / block_size-th */
@@ -75,6 +94,7 @@ int single_step(struct single *s, const int32_t *tokens, int32_t n, int32_t *sam
 	int32_t from = s->kv_off ? 0 : s->n;
 	struct step_output out;
 	struct step_input in = {.tables = &s->tables, .row_tokens = s->tokens + from, .nth = &s->outputs};
+	let_go(s);
 	fill_tables(s, from, s->n + n, sampled != NULL);
 	int rc = runner_step(s->runner, &in, &out, e);
 	if (rc)

@@ -16,6 +16,9 @@ struct single {
 	bool kv_off; /* every step computes the whole sequence again */
 	int32_t *tokens; /* [max_tokens] */
 	int32_t n; /* of them computed */
+	/* Which tokens stay (core/retention.h): the last kv_window, and the first kv_sink; kv_window 0 = all. Set after opening. */
+	int32_t kv_window, kv_sink;
+	int32_t gone; /* pages before this one are gone, but for those of sinks */
 	int32_t outputs; /* sampled so far: the number of the next random draw */
 	struct batch_tables tables;
 };

@@ -107,6 +107,14 @@ int64_t model_kv_bytes_per_token(const struct model *m, enum kv_dtype t, const s
 	return owners * model_layer_kv_bytes(m, t, f);
 }
 
+int32_t model_common_window(const struct model *m)
+{
+	for (int32_t i = 0; i < m->n_layers; i++)
+		if (m->layers[i].window != m->layers[0].window)
+			return 0;
+	return m->n_layers ? m->layers[0].window : 0;
+}
+
 int64_t model_mha_kv_bytes(const struct model *m, int32_t heads, int32_t k_dim, int32_t v_dim)
 {
 	return 2 * (int64_t)m->n_layers * heads * ((int64_t)k_dim + v_dim);

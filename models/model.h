@@ -119,6 +119,8 @@ int64_t model_weight_bytes(const struct model *m, const struct weight_format *f)
 int64_t model_kv_bytes_per_token(const struct model *m, enum kv_dtype t, const struct weight_format *f);
 /* The same of one layer that keeps its own. */
 int64_t model_layer_kv_bytes(const struct model *m, enum kv_dtype t, const struct weight_format *f);
+/* The window that every layer has; 0 when some see the whole context, or windows differ. */
+int32_t model_common_window(const struct model *m);
 /* What its KV would be with that many KV heads of those dimensions, bf16: to compare MLA with. */
 int64_t model_mha_kv_bytes(const struct model *m, int32_t heads, int32_t k_dim, int32_t v_dim);
 

@@ -72,6 +72,21 @@ struct past {
 	double *k, *v; /* [token][n_kv_heads * head_dim] */
 };
 
+/* What --kv-retention leaves of the context, said apart from core/: a step that begins at token s, a multiple of the page
+ * size, first loses the pages that lie wholly behind the window of s, but for those with a sink. Steps begin every `step`
+ * tokens. window 0: everything stays. */
+static struct kept {
+	int window, sink, page, step;
+} kept;
+
+static bool is_kept(int at, int token)
+{
+	int page = token / kept.page * kept.page, begin = at / kept.step * kept.step;
+	while (begin % kept.page)
+		begin -= kept.step;
+	return page < kept.sink || page + kept.page - 1 > begin - kept.window;
+}
+
 static void attend(const struct toy *t, int l, const struct past *past, int at, double *q, double *out)
 {
 	const struct model *m = &t->model;
@@ -82,7 +97,7 @@ static void attend(const struct toy *t, int l, const struct past *past, int at, 
 		int kv = h / (m->n_heads / m->n_kv_heads);
 		double top = -INFINITY, sum = 0;
 		for (int j = from; j <= at; j++) {
-			score[j] = 0;
+			score[j] = kept.window && !is_kept(at, j) ? -INFINITY : 0;
 			for (int i = 0; i < d; i++)
 				score[j] += q[h * d + i] * past->k[j * width + kv * d + i] / sqrt(d);
 			top = fmax(top, score[j]);
@@ -210,6 +225,8 @@ static double run_model(const char *source, const struct model *m, struct kernel
 	CU_ASSERT_EQUAL_FATAL(rc, ERR_NONE);
 	weights_close(w);
 	CU_ASSERT_EQUAL_FATAL(single_open(&s, r, how->block_size, n, how->kv_off, &e), ERR_NONE);
+	s.kv_window = kept.window;
+	s.kv_sink = kept.sink;
 	for (int at = 0; at < n && !rc;) {
 		int some = n - at < how->chunk ? n - at : how->chunk;
 		int32_t token = -1, one = 0, best = 0;
@@ -322,6 +339,57 @@ static void every_kind_of_model_is_computed_as_in_double(void)
 	CU_ASSERT(ran >= 3 * N_KINDS * 4);
 }
 
+static double distance(const double *x, const double *y, int n)
+{
+	double wrong = 0, size = 0;
+	for (int i = 0; i < n; i++) {
+		wrong += (x[i] - y[i]) * (x[i] - y[i]);
+		size += y[i] * y[i];
+	}
+	return sqrt(wrong / size);
+}
+
+/* Page tables that leave dropped pages out give what masking their tokens gives; where every layer has a window and no less
+ * is kept (the last kind's 7), that is what keeping everything gives. */
+static void dropped_pages_are_as_if_masked(void)
+{
+	static const struct kept ways[] = {{9, 0, 4, 1}, {9, 3, 8, 1}, {11, 2, 1, 1}, {9, 5, 4, 8}};
+	for (int i = 0; i < N_KINDS; i++) {
+		struct toy t;
+		int32_t tokens[TOKENS];
+		toy_create(&t, kinds[i], 200 + (uint64_t)i);
+		char path[512];
+		snprintf(path, sizeof path, "%s", write_toy(&t, "F32"));
+		draw_tokens(tokens, TOKENS, t.model.vocab, (uint64_t)i);
+		kept = (struct kept){0};
+		double *all = reference(&t, tokens, TOKENS);
+		for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+			struct how how = {NUM_F32, NUM_F32, ways[w].page, ways[w].step, false};
+			int other, rows, last = (TOKENS - 1) * t.model.vocab;
+			kept = ways[w];
+			double *want = reference(&t, tokens, TOKENS);
+			double changed = distance(want + last, all + last, t.model.vocab);
+			CU_ASSERT(model_common_window(&t.model) ? changed == 0 : changed > 1e-3);
+			for (int set = 0; set < N_SETS; set++) {
+				struct kernel_set *k = test_short() && set != 1 ? NULL : open_set(set);
+				if (!k)
+					continue;
+				double error = run_model(path, &t.model, k, &how, tokens, TOKENS, want, &other, &rows);
+				if (error > 1e-4 || other)
+					fprintf(stderr, "  kind %d, %s, way %d: error %g, %d tokens differ\n", i,
+						set_names[set], (int)w, error, other);
+				CU_ASSERT(error <= 1e-4);
+				CHECK_INT(other, 0);
+				k->ops->close(k);
+			}
+			free(want);
+		}
+		kept = (struct kept){0};
+		free(all);
+		toy_free(&t);
+	}
+}
+
 /* The test could not see a rule it does not reach: each of these must change the logits by far more than the tolerance. */
 static void the_reference_feels_each_rule(void)
 {
@@ -342,12 +410,8 @@ static void the_reference_feels_each_rule(void)
 		draw_tokens(tokens, TOKENS, 70, 5);
 		toy_create(&a, pairs[i][0], 9);
 		toy_create(&b, pairs[i][1], 9);
-		double *x = reference(&a, tokens, TOKENS), *y = reference(&b, tokens, TOKENS), wrong = 0, size = 0;
-		for (int32_t k = (TOKENS - 1) * 70; k < TOKENS * 70; k++) {
-			wrong += (x[k] - y[k]) * (x[k] - y[k]);
-			size += y[k] * y[k];
-		}
-		CU_ASSERT(sqrt(wrong / size) > 1e-3);
+		double *x = reference(&a, tokens, TOKENS), *y = reference(&b, tokens, TOKENS);
+		CU_ASSERT(distance(x + (TOKENS - 1) * 70, y + (TOKENS - 1) * 70, 70) > 1e-3);
 		free(x), free(y);
 		toy_free(&a);
 		toy_free(&b);
@@ -561,6 +625,7 @@ int main(void)
 {
 	static const struct test tests[] = {
 		{"every_kind_of_model_is_computed_as_in_double", every_kind_of_model_is_computed_as_in_double},
+		{"dropped_pages_are_as_if_masked", dropped_pages_are_as_if_masked},
 		{"the_reference_feels_each_rule", the_reference_feels_each_rule},
 		{"fewer_bits_cost_little", fewer_bits_cost_little},
 		{"logits_are_llama2cs", logits_are_llama2cs},
