@@ -211,12 +211,22 @@ static int check_hardware(const struct run_settings *s, struct err *e)
 		       "instance --model llama-3.1-8b --device h100-sxm");
 }
 
+/* Of several retentions compared, each takes what is its own of the window and the sinks. */
+static void trim_retention(struct engine_config *c)
+{
+	if (c->kv_retention == RETAIN_FULL)
+		c->kv_window = 0;
+	if (c->kv_retention != RETAIN_SINK_WINDOW)
+		c->kv_sink = 0;
+}
+
 /* Arm number k of the cross product. */
 static int make_arm(struct arms *a, int32_t k, const struct values *policies, const struct values *dims, struct err *e)
 {
 	struct arm *arm = &a->at[k];
 	char label[256] = "";
 	int32_t pick[N_DIMENSIONS + 1];
+	bool retentions = false;
 	for (int32_t i = N_DIMENSIONS - 1; i >= 0; i--) {
 		pick[i] = dims[i].n ? k % dims[i].n : 0;
 		k /= dims[i].n ? dims[i].n : 1;
@@ -236,9 +246,12 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 			return ERR_INPUT;
 		if (dims[i].n > 1)
 			label_add(label, sizeof label, arm_opts[i].name, "=", text);
+		retentions |= dims[i].n > 1 && strcmp(arm_opts[i].name, "kv-retention") == 0;
 	}
 	arm->s.engine.kv_off = !arm->kv_cache;
 	arm->s.engine.cache_prompts_only = !arm->cache_generated;
+	if (retentions)
+		trim_retention(&arm->s.engine);
 	int rc = set_policy(arm, policy, e);
 	if (rc == ERR_NONE)
 		rc = check_hardware(&arm->s, e);
