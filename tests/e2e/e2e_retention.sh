@@ -4,6 +4,19 @@
 . "$(dirname "$0")/../support/e2e.sh"
 db=$tmp/r.db
 
+# --- fewer bits: twice as many blocks, with int8 less its scales (4 bytes for each of 2 x 8 heads' 128 numbers)
+blocks() {
+	run replay --dataset-name random --num-prompts 4 --random-output-len 64 --policy vllm_v1 --no-db --json "$@"
+	jq '.settings.num_gpu_blocks' <<<"$out"
+}
+h100=(--model llama-3.1-8b --device h100-sxm)
+bf16=$(blocks "${h100[@]}") fp8=$(blocks "${h100[@]}" --kv-cache-dtype fp8) int8=$(blocks "${h100[@]}" --kv-cache-dtype int8)
+expect "fp8: two blocks for one" test "$((fp8 / 2))" -eq "$bf16" -a "$bf16" -gt 20000
+expect "int8: 128 for 66" test "$((int8 * 66 / 128 - bf16))" -ge -1 -a "$((int8 * 66 / 128 - bf16))" -le 1
+expect "and attention reads less" holds "$(run compare --dataset-name random --num-prompts 8 --policies vllm_v1 "${h100[@]}" \
+	--kv-cache-dtype bf16,fp8,int8 --random-input-len 8000 --random-output-len 64 --no-db --json; echo "$out")" \
+	'[.runs[].median_tpot_ms] | length == 3 and .[1] < .[2] and .[2] < .[0]'
+
 # --- simulated: a window holds back memory, sinks keep a little more
 sim=(replay --dataset-name random --num-prompts 60 --random-input-len 300 --random-output-len 400 --request-rate inf
 	--model llama-3.1-8b --device h100-sxm --num-gpu-blocks-override 3000 --policy vllm_v1 --no-db --json)
@@ -52,6 +65,14 @@ JSON
 }
 tiny Mistral mistral '"sliding_window": 24,' >"$tmp/mistral.json"
 tiny Llama llama '' >"$tmp/llama.json"
+# 2 layers, K and V, 2 heads of 8 numbers: 256 bytes a token in fp32, 128 in bf16, 64 + 32 of scales in int8.
+held=(--backend cpu --model "$tmp/llama.json" --weights random:1 --threads 1 --kv-cache-memory-bytes 3072000 --block-size 8
+	--random-input-len 20)
+for t in fp32:1500 bf16:3000 int8:4000; do
+	expect "memory holds that many blocks of ${t%:*}" same "$(blocks "${held[@]}" --kv-cache-dtype "${t%:*}")" "${t#*:}"
+done
+expect "fp8 pages are a GPU's" refused "but for --backend cuda" replay "${held[@]}" --dataset-name random --num-prompts 2 \
+	--policy vllm_v1 --kv-cache-dtype fp8
 cpu=(--backend cpu --weights random:1 --threads 1 --batch-invariant on --block-size 8 --num-gpu-blocks-override 60 --check
 	--db "$db" --dataset-name random --num-prompts 10 --random-input-len 60 --random-output-len 40 --request-rate 400 --json)
 # Runs it and remembers its number and its result.

@@ -17,6 +17,7 @@ struct scene {
 	const char *params; /* NULL = defaults */
 	const char *only; /* for this policy alone; NULL = for every one */
 	int32_t budget; /* 0 = 16 */
+	int32_t kv_window, kv_sink; /* tokens; 0 = everything is kept, no sinks */
 };
 
 static const struct scene scenes[] = {
@@ -40,6 +41,9 @@ static const struct scene scenes[] = {
 	{"equal", 60, .params = "context_chunking=equal_progress,chunk_unit=2", .only = "trtllm"},
 	{"whole", 60, .params = "enable_chunked_context=off", .only = "trtllm", .budget = 96},
 	{"whole", 60, .params = "enable_chunked_prefill=off", .only = "vllm_v1"},
+	{"window", 22, .only = "vllm_v1", .kv_window = 6},
+	{"sinks", 22, .prefix_caching = true, .only = "vllm_v1", .kv_window = 6, .kv_sink = 3},
+	{"drop", 22, .params = "shortage=drop,drop_keep=8", .only = "vllm_v1"},
 };
 
 /* Sixteen requests in two bursts with a gap, some sharing beginnings, some of 0 or 1 output, one too long for the tight
@@ -81,6 +85,9 @@ static char *log_of(const struct policy_desc *d, const struct scene *c)
 	s.cfg.prefix_caching = c->prefix_caching;
 	s.cfg.queue_order = c->priority ? QUEUE_PRIORITY : QUEUE_FCFS;
 	s.cfg.async_scheduling = c->async;
+	s.cfg.kv_window = c->kv_window;
+	s.cfg.kv_sink = c->kv_sink;
+	s.cfg.kv_retention = c->kv_sink ? RETAIN_SINK_WINDOW : c->kv_window ? RETAIN_WINDOW : RETAIN_FULL;
 	s.a = 10;
 	s.b = 2;
 	s.c = 1;
