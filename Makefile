@@ -294,6 +294,14 @@ bench: ## measure; the table is printed and appended to build/bench.tsv
 .PHONY: bench-programs
 bench-programs: $(BENCH)
 
+# Runs that were made are kept in build/studies: one that was interrupted goes on, `rm -r build/studies` measures anew.
+STUDIES := branching workshop
+.PHONY: studies
+studies: ## write docs/studies/*.md: hundreds of runs, simulated and on this machine's CPU; half an hour
+	$(Q)tools/packages.sh build studies
+	+$(Q)$(MAKE) --no-print-directory $(B)/lockstep
+	$(Q)for s in $(STUDIES); do tools/study/$$s.sh $(B)/lockstep docs/studies || exit 1; done
+
 # --- first contact, installation ----------------------------------------------------------------------------------
 SAMPLE := traces/samples/azure_conv_sample.csv
 .PHONY: quickstart

@@ -1,5 +1,5 @@
 #!/bin/sh
-# packages.sh build|test|lint|bench...: installs the Debian or Ubuntu packages of these groups that are missing. Asks
+# packages.sh build|test|lint|bench|studies...: installs the Debian or Ubuntu packages of these groups that are missing. Asks
 # dpkg for each, and calls apt only when one is not there. "a|b" is satisfied by either; the first is installed. "a?" is
 # wanted but not needed: where the distribution has no such package, things go on without it.
 set -eu
@@ -9,6 +9,7 @@ group() {
 	build) echo "gcc g++ libc6-dev make libsqlite3-dev libjansson-dev libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev zlib1g-dev libdnnl-dev? libsentencepiece-dev?" ;;
 	test) echo "libcunit1-dev clang valgrind jq sqlite3 man-db groff-base shellcheck" ;;
 	lint) echo "clang-format clang-tidy cppcheck shellcheck libcunit1-dev" ;;
+	studies) echo "jq gawk|mawk|original-awk" ;;
 	bench) echo "libcunit1-dev" ;;
 	*)
 		echo "packages.sh: there is no group $1" >&2
