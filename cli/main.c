@@ -14,11 +14,14 @@
 
 /* In the order help shows them. A command of two words stands beside those with the same first one. */
 static const struct command *const commands[] = {
-	&cmd_replay,         &cmd_compare,      &cmd_policies,      &cmd_capacity,       &cmd_runs,
-	&cmd_generate,       &cmd_validate,     &cmd_calibrate,     &cmd_decisions,      &cmd_diff,
-	&cmd_profile,        &cmd_profile_list, &cmd_profile_show,  &cmd_profile_export, &cmd_profile_import,
-	&cmd_profile_delete, &cmd_trace_info,   &cmd_trace_convert, &cmd_trace_generate, &cmd_trace_generate_agentic,
-	&cmd_trace_slice,    &cmd_trace_fetch,  &cmd_help,
+	&cmd_replay,         &cmd_compare,        &cmd_slo,
+	&cmd_policies,       &cmd_capacity,       &cmd_runs,
+	&cmd_generate,       &cmd_validate,       &cmd_calibrate,
+	&cmd_decisions,      &cmd_diff,           &cmd_profile,
+	&cmd_profile_list,   &cmd_profile_show,   &cmd_profile_export,
+	&cmd_profile_import, &cmd_profile_delete, &cmd_trace_info,
+	&cmd_trace_convert,  &cmd_trace_generate, &cmd_trace_generate_agentic,
+	&cmd_trace_slice,    &cmd_trace_fetch,    &cmd_help,
 };
 #define N_COMMANDS ((int)(sizeof commands / sizeof *commands))
 
