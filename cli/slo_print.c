@@ -4,6 +4,7 @@
 
 #include "analysis/jout.h"
 #include "cli/slo_print.h"
+#include "core/err.h"
 
 static const struct slo_point *low_point(const struct slo_row *r)
 {
@@ -203,5 +204,9 @@ int slo_print_json(FILE *f, const struct slo_row *rows, int32_t n, const struct 
 		row_json(&j, &rows[i]);
 	jout_end(&j, ']');
 	jout_end(&j, '}');
-	return jout_close(&j, NULL, e);
+	char *none;
+	int rc = jout_close(&j, &none, e);
+	if (rc == ERR_NONE)
+		putc('\n', f);
+	return rc;
 }
