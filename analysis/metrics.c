@@ -293,10 +293,13 @@ static void rates(struct metrics *m)
 	m->total_token_throughput = per_second((double)(m->input_tokens + m->output_tokens), m->duration_ns);
 }
 
-static void from_stats(struct metrics *m, const struct engine_stats *s, bool kv_off)
+static void from_stats(struct metrics *m, const struct engine_stats *s, const struct engine_config *c)
 {
-	double slots = kv_off ? 0 : s->kv_slot_ns; /* without a KV cache there are no shares of it */
+	double slots = c->kv_off ? 0 : s->kv_slot_ns; /* without a KV cache there are no shares of it */
 	m->prefix_hit_ratio = ratio((double)s->prefix_hit_tokens, (double)s->prefix_lookups_tokens);
+	m->prefix_request_hit_ratio = ratio((double)s->prefix_hits, (double)s->prefix_lookups);
+	m->prefix_block_hit_ratio =
+		ratio((double)s->prefix_hit_tokens / c->block_size, (double)s->prefix_lookups_blocks);
 	m->kv_used = ratio(s->kv_token_ns, slots);
 	m->kv_internal_waste = ratio(s->kv_internal_ns, slots);
 	m->kv_reserved_waste = ratio(s->kv_reserved_ns, slots);
@@ -328,7 +331,7 @@ int metrics_compute(struct metrics *m, const struct metrics_input *in, struct er
 	count(m, in);
 	rates(m);
 	goodput(m, in);
-	from_stats(m, in->stats, in->config->kv_off);
+	from_stats(m, in->stats, in->config);
 	for (int l = 0; l < LATENCY_COUNT; l++)
 		if (l != LATENCY_ITL)
 			latency_dist(&m->latency[l], in, (enum latency)l, whole_run, scratch);

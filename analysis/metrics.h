@@ -110,7 +110,9 @@ struct metrics {
 	int64_t sum_queue_ns, sum_prefill_ns, sum_decode_ns, sum_preempted_ns, sum_e2el_ns;
 	int64_t preempted_requests, max_preemptions; /* of one request */
 
-	double prefix_hit_ratio; /* tokens found / tokens looked up, first admissions; NAN without a cache */
+	/* Found / looked up, first admissions; NAN without a cache. In blocks, partial last ones of prompts are looked up. */
+	double prefix_hit_ratio; /* tokens */
+	double prefix_request_hit_ratio, prefix_block_hit_ratio;
 	double prefix_ideal_block_hit_ratio; /* what an endless cache would find; NAN when the trace has no hashes */
 	int64_t cached_tokens;
 

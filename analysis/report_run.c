@@ -154,6 +154,32 @@ static void print_work(FILE *f, const struct run_result *r)
 			text_count(st->outside_steps, buf), st->outside_max);
 }
 
+/* What the prefix cache did, and what an endless one would have. */
+static void print_prefixes(FILE *f, const struct run_result *r)
+{
+	const struct metrics *m = &r->metrics;
+	const struct engine_stats *s = &r->stats;
+	char buf[TEXT_NUMBER];
+	bool cache = !isnan(m->prefix_hit_ratio), ideal = !isnan(m->prefix_ideal_block_hit_ratio);
+	if (cache) {
+		value(f, "  prefixes    ", m->prefix_hit_ratio, "share", " % of prompt tokens found in the cache");
+		value(f, " (cold at the start), by ", m->prefix_request_hit_ratio, "share", " % of requests");
+		value(f, "\n              ", m->prefix_block_hit_ratio, "share", " % of blocks");
+	}
+	if (ideal)
+		value(f, cache ? "; " : "  prefixes    ", m->prefix_ideal_block_hit_ratio, "share",
+		      " % of the trace's blocks would be found in an endless one");
+	if (cache) {
+		fprintf(f, "\n              %s blocks evicted (%s)", text_count(s->evicted_blocks, buf),
+			prefix_eviction_names[r->engine.prefix_eviction]);
+		fprintf(f, ", %s filled twice", text_count(s->duplicate_blocks, buf));
+		if (r->kv_bytes_per_token)
+			fprintf(f, ", %s bytes for nothing", text_count(run_prefix_wasted_bytes(r), buf));
+	}
+	if (cache || ideal)
+		fputc('\n', f);
+}
+
 static void print_memory(FILE *f, const struct run_result *r)
 {
 	const struct metrics *m = &r->metrics;
@@ -171,15 +197,7 @@ static void print_memory(FILE *f, const struct run_result *r)
 	if (m->kv_external_waste > 0)
 		value(f, ", ", m->kv_external_waste, "share", " % external waste");
 	fputc('\n', f);
-	if (!isnan(m->prefix_hit_ratio)) {
-		value(f, "  prefixes    ", m->prefix_hit_ratio, "share", " % of prompt tokens found in the cache");
-		fputs(" (cold at the start)", f);
-	}
-	if (!isnan(m->prefix_ideal_block_hit_ratio))
-		value(f, isnan(m->prefix_hit_ratio) ? "  prefixes    " : "; ", m->prefix_ideal_block_hit_ratio, "share",
-		      " % of the trace's blocks would be found in an endless one");
-	if (!isnan(m->prefix_hit_ratio) || !isnan(m->prefix_ideal_block_hit_ratio))
-		fputc('\n', f);
+	print_prefixes(f, r);
 }
 
 static void print_workflows(FILE *f, const struct metrics *m)

@@ -237,12 +237,15 @@ static void memory(struct jout *j, const struct run_result *r)
 {
 	const struct metrics *m = &r->metrics;
 	jout_real(j, "prefix_hit_ratio", m->prefix_hit_ratio);
+	jout_real(j, "prefix_request_hit_ratio", m->prefix_request_hit_ratio);
+	jout_real(j, "prefix_block_hit_ratio", m->prefix_block_hit_ratio);
 	jout_real(j, "prefix_ideal_block_hit_ratio", m->prefix_ideal_block_hit_ratio);
 	jout_int(j, "cached_tokens", m->cached_tokens);
 	jout_int(j, "evicted_blocks", r->stats.evicted_blocks);
 	jout_int(j, "duplicate_blocks", r->stats.duplicate_blocks);
 	jout_int(j, "dropped_blocks", r->stats.dropped_blocks);
 	jout_int(j, "dropped_tokens", r->stats.dropped_tokens);
+	jout_int(j, "prefix_wasted_bytes", run_prefix_wasted_bytes(r));
 	jout_int(j, "max_blocks_used", r->stats.max_blocks_used);
 	jout_real(j, "kv_used", m->kv_used);
 	jout_real(j, "kv_internal_waste", m->kv_internal_waste);
@@ -366,6 +369,8 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_bool(j, "kv_cache", !c->kv_off);
 	jout_bool(j, "enable_prefix_caching", c->prefix_caching);
 	jout_text(j, "prefix_cache", prefix_cache_names[c->prefix_cache]);
+	jout_text(j, "prefix_eviction", c->prefix_cache ? prefix_eviction_names[c->prefix_eviction] : NULL);
+	jout_text(j, "cache_salt", cache_salt_names[c->cache_salt]);
 	jout_bool(j, "cache_generated", !c->cache_prompts_only);
 	jout_text(j, "hit_visible", c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
 	jout_text(j, "cache_at_start", "cold");

@@ -155,6 +155,12 @@ struct run_io {
 int run_execute(const struct run_settings *s, const struct workload *w, const struct run_io *io, struct run_result *r,
 		struct err *e);
 void run_result_free(struct run_result *r);
+/* Bytes of KV written into blocks although another block held the same: copies in a hash cache, given back by a tree. 0
+ * where the model's bytes are not known. */
+static inline int64_t run_prefix_wasted_bytes(const struct run_result *r)
+{
+	return r->stats.duplicate_blocks * r->engine.block_size * r->kv_bytes_per_token;
+}
 /* Keeps the figures, releases the per-request arrays: compare does this after each run. */
 void run_result_drop_requests(struct run_result *r);
 

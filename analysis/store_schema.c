@@ -192,6 +192,8 @@ static const char *const migrations[] = {
 	"ALTER TABLE runs ADD COLUMN arguments TEXT;" /* JSON array: the command line as typed */
 	"ALTER TABLE runs ADD COLUMN arm INTEGER;" /* which of its runs this one is */
 	"ALTER TABLE runs ADD COLUMN prefix_cache TEXT;" /* off, hash or radix */
+	"ALTER TABLE runs ADD COLUMN prefix_eviction TEXT;" /* lru, lfu, fifo, leaf-lru or cost-aware; NULL without a cache */
+	"ALTER TABLE runs ADD COLUMN cache_salt TEXT;" /* none, tenant or session */
 	"ALTER TABLE runs ADD COLUMN cache_generated INTEGER;"
 	"ALTER TABLE runs ADD COLUMN kv_retention TEXT;" /* full, window or sink-window */
 	"ALTER TABLE runs ADD COLUMN kv_window INTEGER;"

@@ -43,8 +43,8 @@ static const char insert_run[] =
 	"INSERT INTO runs (status, started, program_version, label, policy, policy_params, model, device, weight_dtype,"
 	" kv_cache_dtype, tensor_parallel_size, cost, backend, gpu_memory_utilization, num_gpu_blocks_override,"
 	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, kv_cache,"
-	" prefix_caching, prefix_cache, cache_generated, hit_visible, cache_at_start, kv_retention, kv_window, "
-	"kv_sink, scheduling_policy, "
+	" prefix_caching, prefix_cache, prefix_eviction, cache_salt, cache_generated, hit_visible, cache_at_start, "
+	"kv_retention, kv_window, kv_sink, scheduling_policy, "
 	"async_scheduling, seed, trace, trace_format,"
 	" trace_hash, workload_hash, requests, request_rate, burstiness, replay_speedup, length_scale, max_tokens_mode,"
 	" traffic_note, lengths_estimated, oracle, recorded, arguments, arm, profile_id, profile_hash, backend_what, "
@@ -54,7 +54,7 @@ static const char insert_run[] =
 	" VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
 	"?, ?, "
 	"?,"
-	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 static void bind_serving(struct binder *b, const struct run_settings *s, const struct run_result *r)
 {
@@ -80,6 +80,8 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_int(b, !c->kv_off);
 	bind_int(b, c->prefix_caching);
 	bind_text(b, prefix_cache_names[c->prefix_cache]);
+	bind_text(b, c->prefix_cache ? prefix_eviction_names[c->prefix_eviction] : NULL);
+	bind_text(b, cache_salt_names[c->cache_salt]);
 	bind_int(b, !c->cache_prompts_only);
 	bind_text(b, c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
 	bind_text(b, "cold");

@@ -49,6 +49,12 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 	X(s.engine.prefix_cache, prefix_cache, "prefix-cache", OPT_CHOICE, OPT_LIST, "off|hash|radix", 0, 0, \
 	  prefix_cache_names, "Which one: hash, block by block (vLLM), or radix, a tree (SGLang). Default off, or hash with " \
 	  "--enable-prefix-caching.") \
+	X(s.engine.prefix_eviction, prefix_eviction, "prefix-eviction", OPT_CHOICE, OPT_LIST, \
+	  "lru|lfu|fifo|leaf-lru|cost-aware", 0, 0, prefix_eviction_names, \
+	  "What goes first from the prefix cache when room is needed: what was used longest ago, least often, came first, a " \
+	  "whole leaf of the tree, or what costs least to compute again. Default lru, for radix leaf-lru.") \
+	X(s.engine.cache_salt, cache_salt, "cache-salt", OPT_CHOICE, OPT_LIST, "none|tenant|session", 0, 0, \
+	  cache_salt_names, "Only requests of one tenant, or session, share what is in the prefix cache. Default none: all do.") \
 	X(cache_generated, cache_generated, "cache-generated", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
 	  "Are generated tokens kept in the prefix cache, as prompts are? Default on.") \
 	X(s.engine.hit_visible, hit_visible, "hit-visible", OPT_CHOICE, OPT_LIST, "alloc|commit", 0, 0, \

@@ -437,7 +437,8 @@ static bool served_alike(const struct session *s)
 		if (a->num_blocks != b->num_blocks || a->block_size != b->block_size || a->kv_off != b->kv_off ||
 		    a->max_num_seqs != b->max_num_seqs || a->max_num_batched_tokens != b->max_num_batched_tokens ||
 		    a->max_model_len != b->max_model_len || a->prefix_cache != b->prefix_cache ||
-		    a->kv_retention != b->kv_retention || a->kv_window != b->kv_window || a->kv_sink != b->kv_sink)
+		    a->kv_retention != b->kv_retention || a->kv_window != b->kv_window || a->kv_sink != b->kv_sink ||
+		    a->prefix_eviction != b->prefix_eviction || a->cache_salt != b->cache_salt)
 			return false;
 	}
 	return true;
@@ -466,12 +467,14 @@ void session_print_serving(FILE *f, const struct session *s)
 	if (c->kv_off)
 		fputs("\n          no KV cache: every step computes every token again", f);
 	else
-		fprintf(f, "\n          %s KV blocks of %d = %s tokens (%s)%s", grouped(c->num_blocks, x),
-			c->block_size, grouped((int64_t)c->num_blocks * c->block_size, y),
-			a->num_gpu_blocks_override ? "as told" : "what fits",
-			c->prefix_cache == PREFIX_RADIX ? ", radix prefix cache"
-			: c->prefix_cache               ? ", prefix cache"
-							: "");
+		fprintf(f, "\n          %s KV blocks of %d = %s tokens (%s)", grouped(c->num_blocks, x), c->block_size,
+			grouped((int64_t)c->num_blocks * c->block_size, y),
+			a->num_gpu_blocks_override ? "as told" : "what fits");
+	if (c->prefix_cache)
+		fprintf(f, ", %sprefix cache (%s)", c->prefix_cache == PREFIX_RADIX ? "radix " : "",
+			prefix_eviction_names[c->prefix_eviction]);
+	if (c->prefix_cache && c->cache_salt)
+		fprintf(f, " for each %s", cache_salt_names[c->cache_salt]);
 	if (c->kv_retention == RETAIN_SINK_WINDOW)
 		fprintf(f, "\n          keeps the first %s and the last %s tokens of a request", grouped(c->kv_sink, x),
 			grouped(c->kv_window, y));

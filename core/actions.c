@@ -266,7 +266,10 @@ static void admit_accounts(struct engine *g, struct slot *s, int32_t hit_tokens)
 		r->first_sched_ns = g->now_ns;
 		r->cached_tokens = hit_tokens;
 		if (g->cfg.prefix_caching) {
+			g->stats.prefix_lookups++;
+			g->stats.prefix_hits += hit_tokens > 0;
 			g->stats.prefix_lookups_tokens += s->prompt;
+			g->stats.prefix_lookups_blocks += kv_blocks_for(s->prompt, g->cfg.block_size);
 			g->stats.prefix_hit_tokens += hit_tokens;
 		}
 	}
@@ -281,7 +284,7 @@ static void admit_accounts(struct engine *g, struct slot *s, int32_t hit_tokens)
 static int admit_memory(struct engine *g, struct slot *s, int32_t hit_pages, int32_t fresh)
 {
 	if (g->cfg.prefix_caching) {
-		content_begin(&s->content, g->w, s->req, g->cfg.block_size);
+		content_begin_salted(&s->content, g->w, s->req, g->cfg.block_size, g->cfg.cache_salt);
 		content_skip(&s->content, hit_pages);
 		s->known_pages = hit_pages;
 		if (memory_share(g, s, g->hit_blocks, hit_pages))

@@ -29,10 +29,28 @@ static void enter_piece(struct content_walk *c)
 	c->id = rng_mix(c->before ^ rng_mix(id));
 }
 
+uint64_t content_salt(const struct workload *w, int32_t req, enum cache_salt salt)
+{
+	const struct spec *s = &w->specs[req];
+	int32_t who = salt == CACHE_SALT_TENANT ? s->tenant : salt == CACHE_SALT_SESSION ? s->session + 1 : 0;
+	return who ? rng_mix(0x73616c7473616c74u ^ rng_mix((uint64_t)(uint32_t)who)) : 0;
+}
+
+void content_begin_salted(struct content_walk *c, const struct workload *w, int32_t req, int32_t page_tokens,
+			  enum cache_salt salt)
+{
+	*c = (struct content_walk){.w = w,
+				   .spec = &w->specs[req],
+				   .before = content_salt(w, req, salt),
+				   .page = page_tokens,
+				   .req = req,
+				   .index = -1};
+	enter_piece(c);
+}
+
 void content_begin(struct content_walk *c, const struct workload *w, int32_t req, int32_t page_tokens)
 {
-	*c = (struct content_walk){.w = w, .spec = &w->specs[req], .page = page_tokens, .req = req, .index = -1};
-	enter_piece(c);
+	content_begin_salted(c, w, req, page_tokens, CACHE_SALT_NONE);
 }
 
 void content_turn(struct content_walk *c)
@@ -47,6 +65,14 @@ void content_turn(struct content_walk *c)
 	c->group = rng_mix(c->id ^ rng_mix((uint64_t)(c->index / CONTENT_GROUP)));
 	if (c->group < CONTENT_GROUP) /* 0 is no identity */
 		c->group += CONTENT_GROUP;
+}
+
+void content_fill(struct content_walk *c, uint64_t *keys, int32_t n)
+{
+	struct content_walk walk = *c; /* in registers */
+	for (int32_t i = 0; i < n; i++)
+		keys[i] = content_next(&walk);
+	*c = walk;
 }
 
 void content_skip(struct content_walk *c, int64_t pages)

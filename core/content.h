@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "core/prefix.h"
 #include "core/workload.h"
 
 #define CONTENT_GROUP 8 /* pages; a power of two */
@@ -30,6 +31,13 @@ struct content_walk {
 };
 
 void content_begin(struct content_walk *c, const struct workload *w, int32_t req, int32_t page_tokens);
+/* The same where only requests of one tenant or session share. */
+void content_begin_salted(struct content_walk *c, const struct workload *w, int32_t req, int32_t page_tokens,
+			  enum cache_salt salt);
+/* What keeps this request's contents apart from others'; 0 = nothing. */
+uint64_t content_salt(const struct workload *w, int32_t req, enum cache_salt salt);
+/* Identities of the next n pages. */
+void content_fill(struct content_walk *c, uint64_t *keys, int32_t n);
 /* Moves on by some pages at once. */
 void content_skip(struct content_walk *c, int64_t pages);
 

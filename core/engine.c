@@ -86,7 +86,9 @@ int engine_config_resolve(struct engine_config *c, struct err *e)
 	c->prefix_caching |= c->prefix_cache != PREFIX_OFF;
 	if (c->prefix_caching && c->prefix_cache == PREFIX_OFF)
 		c->prefix_cache = PREFIX_HASH;
-	if (c->prefix_cache && prefix_ops_of(c->prefix_cache)->tree)
+	if (prefix_eviction_resolve(c->prefix_cache, &c->prefix_eviction, e))
+		return ERR_INPUT;
+	if (c->prefix_cache && prefix_ops_of(c->prefix_cache, c->prefix_eviction)->tree)
 		c->hit_visible = HIT_VISIBLE_COMMIT;
 	if (c->max_num_seqs < 1 || c->max_num_batched_tokens < 1)
 		return err_set(e, ERR_INPUT, "max_num_seqs %d and max_num_batched_tokens %d must be at least 1",
@@ -442,7 +444,7 @@ void engine_stats(const struct engine *g, struct engine_stats *out)
 	double bs = g->cfg.block_size;
 	*out = g->stats;
 	out->evicted_blocks = g->pool.evicted;
-	out->duplicate_blocks = g->pool.duplicates;
+	out->duplicate_blocks = kv_duplicates(&g->pool);
 	out->kv_slot_ns = (double)g->cfg.num_blocks * bs * (double)g->stats.busy_ns;
 	out->kv_token_ns = (double)u->token;
 	out->kv_reserved_ns = (double)u->reserved;

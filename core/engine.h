@@ -38,6 +38,8 @@ struct engine_config {
 	bool kv_off; /* no KV cache: every step computes every token again (--kv-cache off) */
 	bool prefix_caching; /* some prefix cache; prefix_cache says which, PREFIX_OFF then means hash */
 	enum prefix_cache prefix_cache; /* other than off: prefix_caching follows */
+	enum prefix_eviction prefix_eviction; /* what goes first from it; resolved to a rule */
+	enum cache_salt cache_salt; /* who shares with whom */
 	bool cache_prompts_only; /* generated tokens are not remembered */
 	enum hit_visible hit_visible; /* a radix tree takes in what is computed: commit, whatever is asked */
 	enum kv_retention kv_retention;
@@ -74,11 +76,15 @@ struct engine_stats {
 	int64_t pad_tokens; /* padding and held rows: work whose result nobody reads */
 	int64_t output_tokens;
 	int64_t wasted_tokens; /* asynchronous scheduling: computed past an end nobody knew of */
-	int64_t prefix_lookups_tokens, prefix_hit_tokens; /* first admissions only */
+	/* Prefix cache, first admissions only. */
+	int64_t prefix_lookups, prefix_hits; /* requests; those of them that found something */
+	int64_t prefix_lookups_tokens, prefix_hit_tokens;
+	int64_t prefix_lookups_blocks; /* prompts in blocks, partial last ones included */
 	int64_t evicted_blocks; /* cached blocks whose content was dropped for new use */
 	int64_t dropped_blocks,
 		dropped_tokens; /* taken out of running requests' tables by --kv-retention or a policy */
-	int64_t duplicate_blocks; /* radix: given back because the tree had their content */
+	int64_t duplicate_blocks; /* filled with content that another block had: a tree gives them back, copies in a hash cache
+	                             stay */
 	int32_t max_running, max_waiting, max_blocks_used;
 	/* Waste, time-weighted over the run, in slot x nanoseconds (divide by kv_slot_ns for the share). */
 	double kv_slot_ns; /* all slots x busy time */

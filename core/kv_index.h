@@ -32,12 +32,14 @@ static inline bool kv_chain_remove(struct kv_pool *p, uint64_t key, int32_t bloc
 	return twin || kv_chain_has(p, next, key);
 }
 
-/* A block's content makes room for a new use: the watcher is told, then it is nobody's. Counters are the caller's. */
+/* A block's content makes room for a new use: the watcher is told, then it is nobody's. Returns what to add to growth: a
+ * lookup finds its twin from now on, which may be in use and so cost nothing. Other counters are the caller's. */
 static inline bool kv_forget(struct kv_pool *p, int32_t block, uint64_t key)
 {
 	if (p->watcher.losing)
 		p->watcher.losing(p->watcher.ctx, block, key);
 	bool twin = kv_chain_remove(p, key, block);
+	p->duplicates += twin;
 	p->content[block] = 0;
 	return twin;
 }

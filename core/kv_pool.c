@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/evict.h"
 #include "core/kv_index.h"
 #include "core/mem.h"
 
@@ -42,12 +43,16 @@ static int init_index(struct kv_pool *p, bool tree, struct err *e)
 	return ERR_NONE;
 }
 
-int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, enum prefix_cache cache, struct err *e)
+int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, enum prefix_cache cache,
+		 enum prefix_eviction eviction, struct err *e)
 {
 	memset(p, 0, sizeof *p);
 	p->num_blocks = p->n_free = num_blocks;
 	p->block_size = block_size;
-	p->cache = prefix_ops_of(cache);
+	if (prefix_eviction_resolve(cache, &eviction, e))
+		return ERR_INPUT;
+	p->cache = prefix_ops_of(cache, eviction);
+	p->rule = evict_rule_of(eviction);
 	int code = p->cache ? init_index(p, p->cache->tree, e) : kv_ring_init(p, 0, e);
 	if (p->cache && !code)
 		code = p->cache->init(p, e);
@@ -106,9 +111,19 @@ void kv_disown(struct kv_pool *p, int32_t block)
 	if (!key)
 		return;
 	/* A lookup finds its twin from now on, which may be in use and so cost nothing. */
-	p->growth += kv_chain_remove(p, key, block);
+	bool twin = kv_chain_remove(p, key, block);
+	p->growth += twin;
+	p->duplicates += twin;
 	p->content[block] = 0;
 	p->changes++;
+}
+
+int64_t kv_duplicates(const struct kv_pool *p)
+{
+	int64_t n = p->duplicates;
+	for (int32_t b = 0; b < p->num_blocks && p->cache; b++)
+		n += p->content[b] && kv_chain_has(p, p->chain_next[b], p->content[b]);
+	return n;
 }
 
 /* --- free list -------------------------------------------------------------------------------------------------- */

@@ -17,7 +17,9 @@
 #include "core/prefix.h"
 
 struct err;
+struct evict_rule;
 struct kv_radix;
+struct kv_ranked;
 
 #define KV_NO_BLOCK (-1)
 
@@ -28,10 +30,12 @@ struct kv_pool {
 	int32_t n_cached; /* of them, holding known content */
 	int64_t extra_refs; /* sum over blocks of (count - 1), for counts above 1: what sharing saves */
 	int64_t evicted; /* blocks whose content was dropped for new use */
-	int64_t duplicates; /* pages computed although their content was known: a tree gives them back */
+	int64_t duplicates; /* blocks filled with content that another one had: those that are no more (kv_duplicates) */
 
 	const struct prefix_ops *cache; /* what knows contents; NULL = nothing does */
+	const struct evict_rule *rule; /* what goes first from it */
 	struct kv_radix *radix; /* a prefix tree instead of the ring, or NULL */
+	struct kv_ranked *ranked; /* ranks for each block instead of the ring, or NULL */
 	struct prefix_watcher watcher; /* .losing NULL = nobody saves what is evicted */
 
 	int32_t *ring; /* [ring_mask + 1] ids in the order they were freed; KV_NO_BLOCK = hole */
@@ -52,7 +56,9 @@ struct kv_pool {
 	uint64_t changes; /* grows with anything that could change a lookup's answer or who holds what it found */
 };
 
-int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, enum prefix_cache cache, struct err *e);
+/* ERR_INPUT for an eviction rule that does not go with the cache. */
+int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, enum prefix_cache cache,
+		 enum prefix_eviction eviction, struct err *e);
 void kv_pool_free(struct kv_pool *p);
 
 /* Takes n blocks off the free list, oldest first, into ids[]; the caller has checked n <= n_free. Their old content is
@@ -83,6 +89,10 @@ int32_t kv_lookup(const struct kv_pool *p, uint64_t key); /* KV_NO_BLOCK = not t
 
 /* The ring as a free list, with room for so many holes (prefix_hash.c). */
 int kv_ring_init(struct kv_pool *p, int64_t holes, struct err *e);
+
+/* Blocks that were ever filled with content that another one had: those that a tree gave back, those whose content has gone
+ * while another had it still, and those that are there. Walks all blocks. */
+int64_t kv_duplicates(const struct kv_pool *p);
 
 static inline int32_t kv_blocks_for(int64_t tokens, int32_t block_size)
 {

@@ -2,13 +2,17 @@
  * docs/prefix-caching.md).
  *
  * Known content is a tree: a page's parent is the page before it. A node is a run of pages that came in together; it is
- * split where a lookup or an insertion ends or branches off within it. What no running request holds may go, a whole leaf
- * at a time, the least recently used first; a parent becomes a leaf when its last child has gone.
+ * split where a lookup or an insertion ends or branches off within it. What no running request holds may go, a leaf at a
+ * time, the one first that the eviction rule ranks lowest (core/evict.h); a parent becomes a leaf when its last child has
+ * gone.
  *
  * A page's identity is that of its whole prefix (core/content.h), so a child is found by identity alone and the tree needs
- * no edges downwards: each page knows its parent, how many children it has, and which of them continues its node. Nothing
+ * no edges downwards: each page knows its parent, how many children it has, and whether its node ends with it. Nothing
  * is allocated after the start. A running request's table begins with pages of the tree, all the way from the root, so
  * counting the tables that hold a page is counting the locks on it and below it.
+ *
+ * When and how often a prefix was used is kept at its end alone, and passed on to the parent when that page goes: so using
+ * a prefix costs the same however long it is, and a leaf knows all that is needed to rank it.
  *
  * Unreferenced blocks are either blank (on a list, oldest first) or evictable (in the tree); both count as free. */
 #ifndef CORE_KV_RADIX_H
@@ -17,23 +21,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/kv_heap.h"
+
 struct err;
 struct kv_pool;
 
-struct kv_radix { /* with the chains of the pool, at most 48 bytes a block */
+struct kv_radix { /* with the chains of the pool at most 48 bytes a block */
 	int32_t *
 		parent; /* [num_blocks] the page before, KV_NO_BLOCK = first page; of a blank block: the next blank one */
-	int32_t *more; /* [num_blocks] the child that continues the page's node, KV_NO_BLOCK = its node ends here */
-	int32_t *children; /* [num_blocks] */
-	/* [num_blocks] when it was last used, on the scale of `clock`: as the end of a prefix, which passes it on to its parent
-	 * when it goes, so that using a prefix costs the same however long it is. */
-	uint32_t *used;
-	int32_t *heap; /* [n_leaves] pages that may go: unreferenced, no children; least recently used first */
-	int32_t *heap_at; /* [num_blocks] place of such a page */
-	int32_t n_leaves;
+	uint32_t *below; /* [num_blocks] 2 x children, + 1 when its node ends with it */
+	uint32_t *used; /* [num_blocks] when it was last used, on the scale of `clock` */
+	/* For rules that count, else NULL. Both stay at their largest value. */
+	uint16_t *uses; /* [num_blocks] requests that found the prefix that ends here, or did before its end went */
+	uint16_t *depth; /* [num_blocks] pages before it */
+	struct kv_heap leaves; /* pages that may go: unreferenced, no children */
 	int32_t first_blank, last_blank, n_blank;
-	uint32_t clock; /* lookups and insertions so far; stays at its largest value, where order is by block number */
+	int32_t page_tokens;
+	uint32_t
+		clock; /* admissions and insertions so far, or what the eviction rule makes of it; stays at its largest value */
 };
+
+static inline uint32_t kv_radix_children(const struct kv_radix *r, int32_t page)
+{
+	return r->below[page] >> 1;
+}
 
 /* struct prefix_ops: used, insert and check (core/prefix.h).
  * A request was admitted with these pages, all that the tree has of its prompt. */

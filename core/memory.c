@@ -10,7 +10,8 @@ int memory_init(struct engine *g, struct err *e)
 		return ERR_NONE;
 	if (g->contiguous)
 		return kv_contig_init(&g->contig, g->cfg.num_blocks, e);
-	return kv_pool_init(&g->pool, g->cfg.num_blocks, g->cfg.block_size, g->cfg.prefix_cache, e);
+	return kv_pool_init(&g->pool, g->cfg.num_blocks, g->cfg.block_size, g->cfg.prefix_cache, g->cfg.prefix_eviction,
+			    e);
 }
 
 void memory_free(struct engine *g)
@@ -143,26 +144,31 @@ static int remember_later(struct engine *g, struct step *st, struct slot *s, int
 	return ERR_NONE;
 }
 
-static void remember_now(struct engine *g, struct slot *s, int32_t full)
+static int room_for_keys(struct engine *g, int64_t n)
 {
-	const int32_t *ids = slot_table(g, s)->ids;
-	uint64_t keys[128];
-	while (s->known_pages < full) {
-		int32_t n = 0;
-		while (n < 128 && s->known_pages + n < full)
-			keys[n++] = content_next(&s->content);
-		kv_remember_all(&g->pool, ids + s->known_pages, keys, n);
-		s->known_pages += n;
-	}
+	if (mem_grow((void **)&g->keys, &g->cap_keys, n, sizeof *g->keys))
+		return err_no_memory(&g->fault, "pages to remember");
+	return ERR_NONE;
+}
+
+static int remember_now(struct engine *g, struct slot *s, int32_t full)
+{
+	int32_t from = s->known_pages, n = full - from;
+	if (n <= 0)
+		return ERR_NONE;
+	if (room_for_keys(g, n))
+		return ERR_MEMORY;
+	content_fill(&s->content, g->keys, n);
+	g->pool.cache->insert(&g->pool, slot_table(g, s)->ids, g->keys, from, full);
+	s->known_pages = full;
+	return ERR_NONE;
 }
 
 int memory_remember(struct engine *g, struct slot *s, int32_t computed, struct step *st)
 {
 	int32_t full = (computed < s->keep_tokens ? computed : s->keep_tokens) / g->cfg.block_size;
-	if (g->cfg.hit_visible == HIT_VISIBLE_ALLOC) {
-		remember_now(g, s, full);
-		return ERR_NONE;
-	}
+	if (g->cfg.hit_visible == HIT_VISIBLE_ALLOC)
+		return remember_now(g, s, full);
 	while (s->known_pages < full) {
 		uint64_t key = content_next(&s->content);
 		if (remember_later(g, st, s, s->known_pages++, key))
@@ -181,13 +187,6 @@ static void insert_pages(struct engine *g, struct slot *s, int32_t from, int32_t
 			engine_event(g, EVENT_BLOCK, g->now_ns, s->req, i, there);
 	}
 	g->pool.cache->insert(&g->pool, t->ids, g->keys, from, to);
-}
-
-static int room_for_keys(struct engine *g, int64_t n)
-{
-	if (mem_grow((void **)&g->keys, &g->cap_keys, n, sizeof *g->keys))
-		return err_no_memory(&g->fault, "pages to remember");
-	return ERR_NONE;
 }
 
 /* Preempted meanwhile: what it would have written is nobody's. Dropped meanwhile, with a step in flight: the block may be
@@ -225,8 +224,7 @@ int memory_ends(struct engine *g, struct slot *s, int32_t computed)
 		return ERR_NONE;
 	if (room_for_keys(g, full - from))
 		return ERR_MEMORY;
-	for (int32_t i = from; i < full; i++)
-		g->keys[i - from] = content_next(&s->content);
+	content_fill(&s->content, g->keys, full - from);
 	s->known_pages = full;
 	insert_pages(g, s, from, full);
 	return ERR_NONE;
@@ -235,7 +233,7 @@ int memory_ends(struct engine *g, struct slot *s, int32_t computed)
 static int look_up_pages(struct engine *g, int32_t req, int32_t limit)
 {
 	struct content_walk walk;
-	content_begin(&walk, g->w, req, g->cfg.block_size);
+	content_begin_salted(&walk, g->w, req, g->cfg.block_size, g->cfg.cache_salt);
 	g->hit.missed = 0;
 	for (int32_t i = 0; i < limit; i++) {
 		uint64_t key = content_next(&walk);

@@ -4,8 +4,8 @@
  *   known             each full block by itself           a tree: a page and all before it
  *   when              at allocation or at commit          once computed: prompts chunk by chunk, generated tokens at the end
  *   equal contents    stay, the oldest is found           the later one is given back
- *   evicted           block by block, least recently      unlocked leaves, whole nodes, least recently used
- *                     freed first (a table's last first)
+ *   evicted           block by block, by default the      unlocked leaves, by default whole nodes, least recently
+ *                     one freed longest ago               used first
  *
  * One engine speaks to both through core/memory.c; a pool (core/kv_pool.h) is made for one of them. What a pool does
  * differently with a cache goes through struct prefix_ops, once per request or per block that changes hands. Looking up
@@ -23,6 +23,26 @@ struct kv_pool;
 enum prefix_cache { PREFIX_OFF, PREFIX_HASH, PREFIX_RADIX };
 
 extern const char *const prefix_cache_names[]; /* "off", "hash", "radix", NULL */
+
+/* Which cached content goes first (core/evict.h). */
+enum prefix_eviction {
+	PREFIX_EVICT_DEFAULT, /* lru for a hash cache, leaf-lru for a tree */
+	PREFIX_EVICT_LRU,
+	PREFIX_EVICT_LFU,
+	PREFIX_EVICT_FIFO,
+	PREFIX_EVICT_LEAF_LRU,
+	PREFIX_EVICT_COST_AWARE,
+};
+
+extern const char *const prefix_eviction_names[]; /* "default", "lru", ..., NULL */
+
+/* Says which rule the default is; ERR_INPUT and why when the two do not go together. */
+int prefix_eviction_resolve(enum prefix_cache cache, enum prefix_eviction *eviction, struct err *e);
+
+/* Requests of different tenants (sessions) never share; those without one share among themselves. */
+enum cache_salt { CACHE_SALT_NONE, CACHE_SALT_TENANT, CACHE_SALT_SESSION };
+
+extern const char *const cache_salt_names[]; /* "none", "tenant", "session", NULL */
 
 struct prefix_ops {
 	/* Takes in what is computed only, generated tokens when their request ends; keeps equal contents once, so that an
@@ -53,9 +73,9 @@ struct prefix_watcher {
 	void *ctx;
 };
 
-extern const struct prefix_ops prefix_hash_ops, prefix_radix_ops;
+extern const struct prefix_ops prefix_hash_ops, prefix_ranked_ops, prefix_radix_ops;
 
-/* NULL for PREFIX_OFF. */
-const struct prefix_ops *prefix_ops_of(enum prefix_cache cache);
+/* NULL for PREFIX_OFF; `eviction` is resolved. */
+const struct prefix_ops *prefix_ops_of(enum prefix_cache cache, enum prefix_eviction eviction);
 
 #endif

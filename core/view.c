@@ -253,6 +253,8 @@ int32_t view_shared_prefix(const struct plan *p, int32_t a, int32_t b)
 	const struct engine *g = plan_engine(p);
 	const struct spec *x = &g->w->specs[a], *y = &g->w->specs[b];
 	int64_t same = 0;
+	if (content_salt(g->w, a, g->cfg.cache_salt) != content_salt(g->w, b, g->cfg.cache_salt))
+		return 0;
 	for (int32_t i = 0; i < x->n_hashes && i < y->n_hashes; i++) {
 		if (g->w->hash_ids[x->hash_at + i] != g->w->hash_ids[y->hash_at + i])
 			break;

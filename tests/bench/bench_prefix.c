@@ -1,7 +1,8 @@
-/* How fast a prefix cache answers when it is full: bench_prefix BLOCKS [hash|radix]
+/* How fast a prefix cache answers when it is full: bench_prefix BLOCKS [hash|radix] [RULE]
  *
  * Prefixes of 512 pages fill all blocks; then whole prefixes are looked up in random order, and new ones evict old ones.
  * Prints "key value" lines: best of five rounds. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,6 @@
 
 #include "core/content.h"
 #include "core/err.h"
-#include "core/kv_radix.h"
 #include "core/kv_pool.h"
 #include "core/rng.h"
 
@@ -40,10 +40,7 @@ static void serve(int32_t req)
 {
 	make_keys(req);
 	kv_alloc(&pool, PAGES, ids);
-	if (pool.radix)
-		kv_radix_insert(&pool, ids, keys, 0, PAGES);
-	else
-		kv_remember_all(&pool, ids, keys, PAGES);
+	pool.cache->insert(&pool, ids, keys, 0, PAGES);
 	kv_release(&pool, ids, PAGES);
 }
 
@@ -66,24 +63,34 @@ static double replace(int32_t first)
 	return (now_s() - began) * 1e9 / LOOKUPS / PAGES;
 }
 
-static double bytes_per_block(void)
+/* As the C library counts them. */
+static double bytes_in_use(void)
 {
-	double n = pool.num_blocks, bytes = n * (4 + 8 + 4) + 4 * (double)(pool.chain_mask + 1);
-	if (pool.radix)
-		return (bytes + n * 6 * 4) / n;
-	return (bytes + n * 4 + 4 * (double)(pool.ring_mask + 1)) / n;
+	struct mallinfo2 m = mallinfo2();
+	return (double)m.uordblks + (double)m.hblkhd;
+}
+
+static int choice(const char *const *names, const char *word)
+{
+	for (int i = 0; names[i]; i++)
+		if (strcmp(names[i], word) == 0)
+			return i;
+	return -1;
 }
 
 int main(int argc, char **argv)
 {
 	int32_t blocks = argc > 1 ? atoi(argv[1]) / PAGES * PAGES : 0, requests = blocks / PAGES;
-	bool radix = argc > 2 && strcmp(argv[2], "radix") == 0;
+	int cache = argc > 2 ? choice(prefix_cache_names, argv[2]) : PREFIX_HASH;
+	int rule = argc > 3 ? choice(prefix_eviction_names, argv[3]) : PREFIX_EVICT_DEFAULT;
 	struct err e = {0};
 	struct rng r;
 	double lookup = 1e9, turnover = 1e9;
 	int64_t found = 0;
-	if (blocks < PAGES) {
-		fputs("usage: bench_prefix BLOCKS [hash|radix], 512 blocks at least\n", stderr);
+	if (blocks < PAGES || cache < 1 || rule < 0) {
+		fputs("usage: bench_prefix BLOCKS [hash|radix] [lru|lfu|fifo|leaf-lru|cost-aware], 512 blocks at "
+		      "least\n",
+		      stderr);
 		return 2;
 	}
 	workload_init(&work);
@@ -92,8 +99,12 @@ int main(int argc, char **argv)
 		if (workload_add(&work, &s, &e))
 			return 1;
 	}
-	if (kv_pool_init(&pool, blocks, PAGE, radix ? PREFIX_RADIX : PREFIX_HASH, &e))
+	double before = bytes_in_use();
+	if (kv_pool_init(&pool, blocks, PAGE, (enum prefix_cache)cache, (enum prefix_eviction)rule, &e)) {
+		fprintf(stderr, "bench_prefix: %s\n", e.text);
 		return 1;
+	}
+	double bytes = (bytes_in_use() - before) / blocks;
 	for (int32_t i = 0; i < requests; i++)
 		serve(i);
 	rng_init(&r, 1, 0);
@@ -109,7 +120,7 @@ int main(int argc, char **argv)
 		double ns = replace(requests + k * LOOKUPS);
 		turnover = ns < turnover ? ns : turnover;
 	}
-	printf("lookup_ns %.1f\nturnover_ns %.1f\nbytes_per_block %.1f\n", lookup, turnover, bytes_per_block());
+	printf("lookup_ns %.1f\nturnover_ns %.1f\nbytes_per_block %.1f\n", lookup, turnover, bytes);
 	kv_pool_free(&pool);
 	workload_free(&work);
 	return 0;

@@ -268,6 +268,10 @@ static const struct field stats_fields[] = {
 	FIELD(struct engine_stats, wasted_tokens),
 	FIELD(struct engine_stats, prefix_lookups_tokens),
 	FIELD(struct engine_stats, prefix_hit_tokens),
+	FIELD(struct engine_stats, prefix_lookups),
+	FIELD(struct engine_stats, prefix_hits),
+	FIELD(struct engine_stats, prefix_lookups_blocks),
+	FIELD(struct engine_stats, duplicate_blocks),
 	FIELD(struct engine_stats, evicted_blocks),
 	FIELD(struct engine_stats, dropped_blocks),
 	FIELD(struct engine_stats, dropped_tokens),
@@ -499,7 +503,14 @@ static bool shrink_config(struct random_case *c)
 {
 	struct engine_config *g = &c->cfg, was = *g;
 	bool any = false;
-	bool *const switches[] = {&g->kv_off, &g->prefix_caching, &g->async_scheduling};
+	bool *const switches[] = {&g->kv_off, &g->cache_prompts_only, &g->async_scheduling};
+	if (g->prefix_caching) {
+		random_case_no_cache(c);
+		if (still_fails(c))
+			any = true;
+		else
+			*g = was;
+	}
 	for (int i = 0; i < 3; i++)
 		if (*switches[i]) {
 			was = *g;

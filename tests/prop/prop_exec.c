@@ -135,12 +135,9 @@ static struct engine_config draw_config(const struct random_case *c)
 		cfg.block_size = sizes[rng_below(&r, 4)];
 		cfg.num_blocks = (int32_t)((tokens + cfg.block_size - 1) / cfg.block_size);
 	}
-	if (cfg.prefix_caching && rng_below(&r, 2) && cfg.kv_retention == RETAIN_FULL)
-		cfg.prefix_cache = PREFIX_RADIX;
 	/* Half of those that keep a window keep the one of the model that has one: then nothing may change. */
 	if (cfg.kv_retention != RETAIN_FULL && cfg.kv_window < MODEL_WINDOW && rng_below(&r, 2))
 		cfg.kv_window = MODEL_WINDOW;
-	cfg.cache_prompts_only = rng_below(&r, 4) == 0;
 	cfg.exact_walk = cfg.check = true;
 	return cfg;
 }

@@ -47,6 +47,8 @@ static struct engine_config config_of(const struct random_case *c)
 {
 	struct engine_config cfg = c->cfg;
 	cfg.prefix_cache = !cfg.prefix_caching ? PREFIX_OFF : c->seed % 3 ? PREFIX_HASH : PREFIX_RADIX;
+	cfg.prefix_eviction = PREFIX_EVICT_DEFAULT;
+	cfg.cache_salt = CACHE_SALT_NONE;
 	cfg.cache_prompts_only = c->seed % 5 == 0;
 	cfg.kv_off = false;
 	/* The models keep every page. */

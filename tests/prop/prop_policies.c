@@ -110,9 +110,6 @@ static bool watch_open(struct watch *s, const struct random_case *c, bool aborti
 	s->recorder = (struct recorder){.ctx = s, .step = on_step, .gap = on_gap, .ended = on_ended};
 	if (tokens)
 		s->recorder.token = on_token;
-	if (cfg.prefix_caching && c->seed % 2 && cfg.kv_retention == RETAIN_FULL)
-		cfg.prefix_cache = PREFIX_RADIX;
-	cfg.cache_prompts_only = c->seed % 5 == 0;
 	int rc = engine_config_resolve(&cfg, e);
 	struct policy_setup setup = {.max_num_seqs = cfg.max_num_seqs,
 				     .max_num_batched_tokens = cfg.max_num_batched_tokens,

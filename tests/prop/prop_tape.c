@@ -343,6 +343,10 @@ static bool check_case(struct random_case *c, struct counts *n)
 			struct setting s = {c->policy, c->values, c->cfg, &w};
 			s.cfg.async_scheduling = k & 1;
 			s.cfg.prefix_caching = k & 2;
+			if (!(k & 2)) {
+				s.cfg.prefix_cache = PREFIX_OFF;
+				s.cfg.prefix_eviction = PREFIX_EVICT_DEFAULT;
+			}
 			s.cfg.kv_off = k == 0 && c->cfg.kv_off;
 			snprintf(name, sizeof name, "seed %llu", (unsigned long long)c->seed);
 			ok = check(&s, c->seed * 4 + (uint64_t)k, c->seed % 4 == 0 ? 1 + (int64_t)(c->seed % 23) : 0, n,

@@ -75,8 +75,10 @@ static void draw_request(struct rng *r, struct random_case *c, int32_t i, const 
 		q->max_tokens = (int32_t)between(r, 1, q->max_tokens);
 	if (t->priorities)
 		q->priority = (int32_t)between(r, 0, 2);
-	if (t->sharing)
+	if (t->sharing) {
 		draw_segments(r, c, i);
+		q->tenant = chance(r, 20) ? (int32_t)between(r, 1, 2) : 0;
+	}
 	if (t->parents && i > 0 && chance(r, 40)) {
 		q->n_parents = (int32_t)between(r, 1, i > 1 ? CASE_PARENTS : 1);
 		q->parent[0] = (int32_t)between(r, 0, i - 1);
@@ -163,6 +165,22 @@ static void draw_config(struct rng *r, struct random_case *c)
 	if (chance(r, 20))
 		g->max_concurrency = (int32_t)between(r, 1, 6);
 	g->seed = rng_next(r);
+	if (!sharing)
+		return;
+	/* A tree keeps whole prefixes, without gaps. */
+	g->prefix_cache = chance(r, 50) || g->kv_retention != RETAIN_FULL ? PREFIX_HASH : PREFIX_RADIX;
+	g->prefix_eviction = (enum prefix_eviction)between(
+		r, PREFIX_EVICT_DEFAULT, g->prefix_cache == PREFIX_HASH ? PREFIX_EVICT_FIFO : PREFIX_EVICT_COST_AWARE);
+	g->cache_prompts_only = chance(r, 20);
+	g->cache_salt = chance(r, 30) ? CACHE_SALT_TENANT : CACHE_SALT_NONE;
+}
+
+void random_case_no_cache(struct random_case *c)
+{
+	c->cfg.prefix_caching = c->cfg.cache_prompts_only = false;
+	c->cfg.prefix_cache = PREFIX_OFF;
+	c->cfg.prefix_eviction = PREFIX_EVICT_DEFAULT;
+	c->cfg.cache_salt = CACHE_SALT_NONE;
 }
 
 void random_case_settings(struct random_case *c, int32_t attempt)
@@ -173,7 +191,8 @@ void random_case_settings(struct random_case *c, int32_t attempt)
 	draw_params(&r, c);
 	/* What rarely goes together with the rest makes way in the end. */
 	if (attempt > 8) {
-		c->cfg.kv_off = c->cfg.prefix_caching = false;
+		c->cfg.kv_off = false;
+		random_case_no_cache(c);
 		c->cfg.kv_retention = RETAIN_FULL;
 		c->cfg.kv_window = c->cfg.kv_sink = 0;
 	}
@@ -268,6 +287,8 @@ static int add_request(const struct case_req *q, struct workload *w, struct err 
 			 .n_hashes = q->n_segments,
 			 .row = (int32_t)w->n + 1};
 	int rc = ERR_NONE;
+	if (q->tenant)
+		rc = workload_tenant(w, q->tenant == 1 ? "one" : "two", &s.tenant, e);
 	for (int32_t k = 0; k < q->n_segments && !rc; k++)
 		rc = workload_add_segment(w, q->segment[k], q->segment_tokens[k], e);
 	return rc ? rc : workload_add(w, &s, e);
@@ -307,6 +328,8 @@ static void print_request(const struct random_case *c, int32_t i, FILE *f)
 		q->max_tokens);
 	if (q->priority)
 		fprintf(f, ", \"priority\": %d", q->priority);
+	if (q->tenant)
+		fprintf(f, ", \"tenant\": \"%s\"", q->tenant == 1 ? "one" : "two");
 	for (int32_t k = 0; k < q->n_parents; k++)
 		fprintf(f, "%s\"%d\"%s", k ? ", " : ", \"after\": [", q->parent[k] + 1,
 			k + 1 == q->n_parents ? "]" : "");
@@ -333,6 +356,9 @@ void random_case_print(const struct random_case *c, FILE *f)
 	fprintf(f, "# kv_off %d, prefix_caching %d, hit_visible %s, queue %s, async %d, max_concurrency %d\n",
 		g->kv_off, g->prefix_caching, g->hit_visible == HIT_VISIBLE_ALLOC ? "alloc" : "commit",
 		g->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs", g->async_scheduling, g->max_concurrency);
+	fprintf(f, "# prefix_cache %s, prefix_eviction %s, cache_prompts_only %d, cache_salt %s\n",
+		prefix_cache_names[g->prefix_cache], prefix_eviction_names[g->prefix_eviction], g->cache_prompts_only,
+		cache_salt_names[g->cache_salt]);
 	fprintf(f, "# cost %lld + %lld x prefill + %lld x decodes + %lld x context ns\n", (long long)c->cost_a,
 		(long long)c->cost_b, (long long)c->cost_c, (long long)c->cost_d);
 	for (int32_t i = 0; i < c->n; i++)

@@ -16,7 +16,7 @@ enum { CASE_SEGMENTS = 6, CASE_PARENTS = 2, CASE_PARAMS = 16 };
 
 struct case_req {
 	int64_t arrival_ns; /* with parents: the delay */
-	int32_t prompt, output, max_tokens, priority;
+	int32_t prompt, output, max_tokens, priority, tenant;
 	uint64_t output_id;
 	int32_t n_segments;
 	uint64_t segment[CASE_SEGMENTS];
@@ -36,6 +36,8 @@ struct random_case {
 
 /* Everything about it follows from the seed. `largest`: requests at most. */
 void random_case_make(struct random_case *c, uint64_t seed, const struct policy_desc *policy, int32_t largest);
+/* The same without a prefix cache. */
+void random_case_no_cache(struct random_case *c);
 /* Draws other settings for the same requests: not all go together, and the engine or the policy refuses some. */
 void random_case_settings(struct random_case *c, int32_t attempt);
 void random_case_copy(struct random_case *to, const struct random_case *from);

@@ -12,7 +12,7 @@ struct token {
 };
 
 struct page { /* the content of one full page, and of everything before it */
-	int32_t parent;
+	int32_t parent; /* below 0: it is a first page, of this tenant's where tenants do not share */
 	struct token *tokens; /* [block_size] */
 };
 
@@ -27,6 +27,7 @@ struct seq { /* one request */
 	int32_t *pages, n_pages; /* content of its pages as far as asked for */
 	int64_t admitted; /* number of its admission: running order */
 	bool decoding, held;
+	int32_t in_tree, keep; /* radix: pages that joined the tree or will; tokens that may before it ends */
 	int64_t out_since_ns; /* preempted since */
 	/* source */
 	int32_t parents_left;
@@ -54,6 +55,11 @@ struct step {
 	struct step_row row;
 };
 
+struct care { /* what an eviction rule knows of a block */
+	int64_t used, uses;
+	bool ends; /* radix: its node ends with it */
+};
+
 struct ref {
 	const struct ref_setup *s;
 	const struct workload *w;
@@ -70,6 +76,9 @@ struct ref {
 	int32_t *content; /* [num_blocks] page, -1 none */
 	int64_t *since; /* [num_blocks] when it was registered */
 	int64_t registrations;
+	struct care *care; /* [num_blocks] */
+	int64_t clock; /* of care */
+	int64_t begun_ns; /* clock reading of the last scheduling round */
 	bool *taken; /* contiguous */
 	struct page *pages;
 	int32_t n_pages;
@@ -207,7 +216,8 @@ static int32_t page_of(struct ref *f, int32_t req, int32_t p)
 	struct seq *q = &f->q[req];
 	int32_t bs = f->s->cfg.block_size;
 	while (q->n_pages <= p) {
-		int32_t parent = q->n_pages ? q->pages[q->n_pages - 1] : -1, found = -1;
+		int32_t first = f->s->cfg.cache_salt == CACHE_SALT_TENANT ? -1 - f->w->specs[req].tenant : -1;
+		int32_t parent = q->n_pages ? q->pages[q->n_pages - 1] : first, found = -1;
 		struct token *t = must(calloc((size_t)bs, sizeof *t));
 		for (int32_t i = 0; i < bs; i++)
 			t[i] = token_at(f, req, (int64_t)q->n_pages * bs + i);
@@ -258,18 +268,98 @@ static int32_t lookup(struct ref *f, int32_t req, int32_t *unreferenced)
 	return n;
 }
 
+static bool is_tree(const struct ref *f)
+{
+	return caching(f) && f->s->cfg.prefix_cache == PREFIX_RADIX;
+}
+
+static bool commits(const struct ref *f)
+{
+	return f->s->cfg.hit_visible == HIT_VISIBLE_COMMIT || is_tree(f);
+}
+
+static enum prefix_eviction rule(const struct ref *f)
+{
+	enum prefix_eviction e = f->s->cfg.prefix_eviction;
+	return e != PREFIX_EVICT_DEFAULT ? e : is_tree(f) ? PREFIX_EVICT_LEAF_LRU : PREFIX_EVICT_LRU;
+}
+
+/* A hash cache learns of full pages, of what comes at once from the last one back. */
 static void register_pages(struct ref *f, int32_t req, int32_t from_tokens, int32_t to_tokens)
 {
 	struct seq *q = &f->q[req];
-	int32_t bs = f->s->cfg.block_size;
+	int32_t bs = f->s->cfg.block_size, to;
 	if (!caching(f))
 		return;
-	for (int32_t p = from_tokens / bs; p < to_tokens / bs; p++) {
-		if (q->blocks[p] < 0)
-			continue; /* dropped while the step that filled it ran */
-		f->content[q->blocks[p]] = page_of(f, req, p);
-		f->since[q->blocks[p]] = f->registrations++;
+	if (f->s->cfg.cache_prompts_only && to_tokens > q->prompt)
+		to_tokens = q->prompt;
+	for (int32_t from = from_tokens / bs; from<to_tokens / bs; from = to> from ? to : from + 1) {
+		/* Some may have been dropped while the step that filled them ran. */
+		for (to = from; to < to_tokens / bs && q->blocks[to] >= 0;)
+			to++;
+		for (int32_t p = from; p < to; p++) {
+			int32_t b = q->blocks[p], page = page_of(f, req, p);
+			f->out->stats.duplicate_blocks += block_holding(f, page) >= 0;
+			f->content[b] = page;
+			f->since[b] = f->registrations++;
+			f->care[b] = (struct care){.used = f->clock + (to - 1 - p)};
+		}
+		f->clock += to - from;
 	}
+}
+
+/* The pages a tree takes in where its tokens up to `tokens` have been computed. */
+static void grow_tree(struct ref *f, int32_t req, int32_t tokens, int64_t step)
+{
+	struct seq *q = &f->q[req];
+	int32_t from = q->in_tree, to = tokens / f->s->cfg.block_size;
+	bool run = false;
+	if (to <= from)
+		return;
+	q->in_tree = to;
+	f->clock += rule(f) != PREFIX_EVICT_COST_AWARE;
+	for (int32_t p = from; p < to; p++) {
+		int32_t own = q->blocks[p], page = page_of(f, req, p), there = block_holding(f, page);
+		if (there < 0) {
+			if (p && !run)
+				f->care[q->blocks[p - 1]].ends = true;
+			f->content[own] = page;
+			f->since[own] = f->registrations++;
+			f->care[own] = (struct care){.used = f->clock};
+			run = true;
+			continue;
+		}
+		say(f, EVENT_BLOCK, f->begun_ns, step, req, p, there);
+		f->out->stats.duplicate_blocks++;
+		if (f->count[there]++ == 0)
+			list_remove(f->free, &f->n_free, there);
+		if (--f->count[own] == 0)
+			f->free[f->n_free++] = own;
+		q->blocks[p] = there;
+		run = false;
+		if (rule(f) != PREFIX_EVICT_FIFO)
+			f->care[there].used = f->clock;
+	}
+	f->care[q->blocks[to - 1]].ends = true;
+}
+
+/* It was admitted with so many pages of the cache. */
+static void found(struct ref *f, int32_t req, int32_t pages)
+{
+	struct seq *q = &f->q[req];
+	q->in_tree = pages;
+	q->keep = f->s->cfg.cache_prompts_only ? q->prompt : tokens_of(q);
+	if (!is_tree(f))
+		for (int32_t p = 0; p < pages; p++)
+			f->care[q->blocks[p]].uses++;
+	if (!is_tree(f) || !pages)
+		return;
+	struct care *end = &f->care[q->blocks[pages - 1]];
+	f->clock += rule(f) != PREFIX_EVICT_COST_AWARE;
+	if (rule(f) != PREFIX_EVICT_FIFO)
+		end->used = f->clock;
+	end->uses++;
+	end->ends = true;
 }
 
 /* --- memory --------------------------------------------------------------------------------------------------- */
@@ -282,9 +372,75 @@ static void append_block(struct ref *f, int32_t req, int32_t b)
 	say_now(f, EVENT_BLOCK, req, q->n_blocks++, b);
 }
 
+/* How many pages in the tree follow this one. */
+static int32_t children(const struct ref *f, int32_t block)
+{
+	int32_t n = 0;
+	for (int32_t b = 0; b < f->s->cfg.num_blocks; b++)
+		n += f->content[b] >= 0 && f->pages[f->content[b]].parent == f->content[block];
+	return n;
+}
+
+static int64_t rank(const struct ref *f, int32_t block)
+{
+	const struct care *c = &f->care[block];
+	int64_t depth = 0;
+	if (rule(f) == PREFIX_EVICT_LFU)
+		return (c->uses << 40) + c->used;
+	if (rule(f) != PREFIX_EVICT_COST_AWARE)
+		return c->used;
+	for (int32_t p = f->pages[f->content[block]].parent; p >= 0; p = f->pages[p].parent)
+		depth++;
+	return c->used + (c->uses + 1) * (64 + depth * f->s->cfg.block_size / 512);
+}
+
+/* The free block that makes room first: one without content, or the one of lowest rank among those that may. */
+static int32_t next_to_go(const struct ref *f)
+{
+	int32_t best = -1;
+	if (!caching(f) || (!is_tree(f) && rule(f) == PREFIX_EVICT_LRU))
+		return f->free[0];
+	for (int32_t i = 0; i < f->n_free; i++)
+		if (f->content[f->free[i]] < 0)
+			return f->free[i];
+	for (int32_t b = 0; b < f->s->cfg.num_blocks; b++)
+		if (f->count[b] == 0 && !(is_tree(f) && children(f, b)) && (best < 0 || rank(f, b) < rank(f, best)))
+			best = b;
+	return best;
+}
+
+/* A leaf of the tree goes, and its node with it but for the rule that takes page by page. They become the free blocks that
+ * were freed last. */
+static void prune(struct ref *f, int32_t block)
+{
+	if (rule(f) == PREFIX_EVICT_COST_AWARE)
+		f->clock = rank(f, block);
+	for (bool more = true; more;) {
+		int32_t before = f->pages[f->content[block]].parent,
+			parent = before < 0 ? -1 : block_holding(f, before);
+		struct care *gone = &f->care[block], *up = parent >= 0 ? &f->care[parent] : NULL;
+		f->content[block] = -1;
+		f->out->stats.evicted_blocks++;
+		list_remove(f->free, &f->n_free, block);
+		f->free[f->n_free++] = block;
+		if (!up)
+			return;
+		more = !up->ends && rule(f) != PREFIX_EVICT_LRU && f->count[parent] == 0 && !children(f, parent);
+		if (rule(f) != PREFIX_EVICT_FIFO && up->used < gone->used)
+			up->used = gone->used;
+		up->uses += gone->uses;
+		up->ends = true;
+		block = parent;
+	}
+}
+
 static void take_free(struct ref *f, int32_t req)
 {
-	int32_t b = f->free[0];
+	int32_t b = next_to_go(f);
+	if (is_tree(f) && f->content[b] >= 0) {
+		prune(f, b);
+		b = next_to_go(f);
+	}
 	list_remove(f->free, &f->n_free, b);
 	if (f->content[b] >= 0)
 		f->out->stats.evicted_blocks++;
@@ -331,8 +487,11 @@ static void release_block(struct ref *f, int32_t b)
 		return;
 	if (contiguous(f))
 		f->taken[b] = false;
-	else if (--f->count[b] == 0)
+	else if (--f->count[b] == 0) {
 		f->free[f->n_free++] = b;
+		if (!is_tree(f) && rule(f) == PREFIX_EVICT_LFU && f->content[b] >= 0)
+			f->care[b].used = f->clock++;
+	}
 }
 
 static void release_blocks(struct ref *f, int32_t req)
@@ -560,7 +719,7 @@ static void schedule(struct ref *f, int32_t req, int32_t n)
 		q->promised++;
 		q->decoding = true;
 	}
-	if (f->s->cfg.hit_visible == HIT_VISIBLE_ALLOC)
+	if (!commits(f))
 		register_pages(f, req, it.start, q->computed);
 	if (q->computed > q->high)
 		q->high = q->computed;
@@ -580,7 +739,7 @@ static void refund(struct ref *f, int32_t req)
 	if (it->samples)
 		q->promised--;
 	/* Pages that this step would have filled are not written after all. */
-	if (caching(f) && f->s->cfg.hit_visible == HIT_VISIBLE_ALLOC)
+	if (caching(f) && !commits(f))
 		for (int32_t p = it->start / f->s->cfg.block_size; p < q->computed / f->s->cfg.block_size; p++)
 			f->content[q->blocks[p]] = -1;
 	q->computed = it->start;
@@ -661,7 +820,10 @@ static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t 
 	r->state = REQUEST_RUNNING;
 	say_now(f, EVENT_ADMIT, req, (int64_t)hit * bs, returns);
 	if (caching(f) && !returns) {
+		f->out->stats.prefix_lookups++;
+		f->out->stats.prefix_hits += hit > 0;
 		f->out->stats.prefix_lookups_tokens += tokens_of(q);
+		f->out->stats.prefix_lookups_blocks += blocks_for(f, tokens_of(q));
 		f->out->stats.prefix_hit_tokens += (int64_t)hit * bs;
 		r->cached_tokens = hit * bs;
 	}
@@ -674,6 +836,7 @@ static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t 
 				list_remove(f->free, &f->n_free, b);
 			append_block(f, req, b);
 		}
+		found(f, req, hit);
 		q->computed = hit * bs;
 		have_blocks(f, req, (int32_t)(hit * bs + n));
 		drop_unseen(f, req);
@@ -992,6 +1155,7 @@ static bool begin(struct ref *f, struct step *st)
 {
 	*st = (struct step){.number = f->steps, .planned_ns = f->now_ns};
 	f->plan = st;
+	f->begun_ns = f->now_ns;
 	f->wake_ns = INT64_MAX;
 	f->budget = INT64_MAX;
 	take_in(f);
@@ -1042,6 +1206,8 @@ static void finish(struct ref *f, const struct step *st, int32_t req)
 	if (r->outputs == 0)
 		r->first_token_ns = r->last_token_ns = st->end_ns;
 	say(f, EVENT_FINISH, st->end_ns, st->number, req, r->outputs, 0);
+	if (is_tree(f) && !f->s->cfg.cache_prompts_only)
+		grow_tree(f, req, q->prompt + r->outputs - 1, st->number); /* its last token was not computed */
 	over(f, req, st->end_ns, REQUEST_FINISHED, REQUEST_WHY_NONE);
 	r->held_until_ns = st->end_ns;
 	if (f->s->policy == REF_NAIVE && f->s->hold_finished) {
@@ -1070,8 +1236,25 @@ static void count_time(struct ref *f, const struct step *st)
 	t->kv_internal_ns += (double)((st->row.blocks_used * bs - st->kv_tokens - st->kv_reserved) * dt);
 }
 
+/* What a step computed can be found from now on. What a held row computes past its end is written into blocks that are
+ * still its own. */
+static void commit(struct ref *f, const struct step *st)
+{
+	for (int32_t i = 0; i < st->n_items && commits(f); i++) {
+		const struct item *it = &st->items[i];
+		const struct seq *q = &f->q[it->req];
+		if (it->dropped || (q->over && !q->held))
+			continue;
+		if (is_tree(f))
+			grow_tree(f, it->req, least(it->start + it->len, q->keep), st->number);
+		else
+			register_pages(f, it->req, it->start, it->start + it->len);
+	}
+}
+
 static void end(struct ref *f, struct step *st)
 {
+	commit(f, st);
 	for (int32_t i = 1; i < st->n_items; i++)
 		for (int32_t j = i; j > 0 && f->q[st->items[j].req].admitted < f->q[st->items[j - 1].req].admitted;
 		     j--) {
@@ -1083,16 +1266,11 @@ static void end(struct ref *f, struct step *st)
 		const struct item *it = &st->items[i];
 		struct seq *q = &f->q[it->req];
 		struct request *r = &f->out->requests[it->req];
-		/* What a held row computes past its end is written into blocks that are still its own. */
-		if (q->held && f->s->cfg.hit_visible == HIT_VISIBLE_COMMIT)
-			register_pages(f, it->req, it->start, it->start + it->len);
 		if (q->over || it->dropped) {
 			f->out->stats.wasted_tokens += it->len;
 			continue;
 		}
 		r->chunks += it->chunk;
-		if (f->s->cfg.hit_visible == HIT_VISIBLE_COMMIT)
-			register_pages(f, it->req, it->start, it->start + it->len);
 		if (!it->samples)
 			continue;
 		if (r->outputs < q->limit)
@@ -1222,6 +1400,7 @@ void ref_run(struct ref_result *out, const struct ref_setup *s, const struct wor
 	f.count = must(calloc(blocks, sizeof *f.count));
 	f.content = must(calloc(blocks, sizeof *f.content));
 	f.since = must(calloc(blocks, sizeof *f.since));
+	f.care = must(calloc(blocks, sizeof *f.care));
 	f.taken = must(calloc(blocks, sizeof *f.taken));
 	for (int32_t b = 0; b < s->cfg.num_blocks; b++) {
 		f.free[f.n_free++] = b;
@@ -1239,7 +1418,8 @@ void ref_run(struct ref_result *out, const struct ref_setup *s, const struct wor
 	}
 	for (int32_t i = 0; i < f.n_pages; i++)
 		free(f.pages[i].tokens);
-	void *all[] = {f.pages, f.q, f.running, f.waiting, f.held, f.free, f.count, f.content, f.since, f.taken};
+	void *all[] = {f.pages, f.q,       f.running, f.waiting, f.held, f.free,
+		       f.count, f.content, f.since,   f.taken,   f.care};
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		free(all[i]);
 }

@@ -11,10 +11,15 @@
 
 static struct kv_pool pool;
 
-static void make(int32_t blocks, bool caching)
+static void make_cache(int32_t blocks, enum prefix_cache cache, enum prefix_eviction eviction)
 {
 	struct err e = {0};
-	CU_ASSERT_FATAL(kv_pool_init(&pool, blocks, 16, caching ? PREFIX_HASH : PREFIX_OFF, &e) == ERR_NONE);
+	CU_ASSERT_FATAL(kv_pool_init(&pool, blocks, 16, cache, eviction, &e) == ERR_NONE);
+}
+
+static void make(int32_t blocks, bool caching)
+{
+	make_cache(blocks, caching ? PREFIX_HASH : PREFIX_OFF, PREFIX_EVICT_DEFAULT);
 }
 
 #define CHECK_IDS(ids, ...)                                                                                            \
@@ -122,73 +127,168 @@ static void equal_content_is_found_oldest_first(void)
 	kv_pool_free(&pool);
 }
 
-/* Against a plain model: a list of free ids and an array of contents. */
-static void pool_agrees_with_a_plain_model(void)
+/* A plain model: a list of free ids in the order they were freed and an array of contents. */
+enum { BLOCKS = 24, CONTENTS = 12, HOLDERS = 64 };
+struct plain {
+	enum prefix_eviction rule;
+	int32_t list[BLOCKS], n, ref[BLOCKS], held[HOLDERS], n_held;
+	uint64_t content[BLOCKS];
+	int64_t since[BLOCKS], uses[BLOCKS], freed[BLOCKS], clock;
+};
+
+/* Place in the list of the one that makes room. */
+static int32_t plain_victim(const struct plain *m)
 {
-	enum { N = 24, KEYS = 12, HOLD = 64 };
-	int32_t list[N], n = N, ref[N] = {0}, held[HOLD], n_held = 0;
-	uint64_t content[N] = {0};
-	int64_t since[N] = {0}, clock = 0;
-	struct rng r;
-	rng_init(&r, 11, 0);
-	make(N, true);
-	for (int32_t i = 0; i < N; i++)
-		list[i] = i;
-	for (int round = 0; round < 20000; round++) {
-		uint64_t what = rng_below(&r, 3);
-		if (what == 0 && n > 0 && n_held < HOLD) {
-			int32_t id;
-			kv_alloc(&pool, 1, &id);
-			CHECK_INT(id, list[0]);
-			memmove(list, list + 1, (size_t)--n * sizeof *list);
-			content[id] = 0;
-			ref[id] = 1;
-			held[n_held++] = id;
-			if (rng_below(&r, 2)) {
-				content[id] = 1 + rng_below(&r, KEYS);
-				since[id] = clock++;
-				kv_remember(&pool, id, content[id]);
-			}
-		} else if (what == 1 && n_held > 0) {
-			int32_t k = (int32_t)rng_below(&r, (uint64_t)n_held), id = held[k];
-			held[k] = held[--n_held];
-			kv_release(&pool, &id, 1);
-			if (--ref[id] == 0)
-				list[n++] = id;
-		} else if (n_held < HOLD) {
-			uint64_t key = 1 + rng_below(&r, KEYS);
-			int32_t want = KV_NO_BLOCK;
-			for (int32_t i = 0; i < N; i++)
-				if (content[i] == key && (want < 0 || since[i] < since[want]))
-					want = i;
-			int32_t id = kv_lookup(&pool, key);
-			CHECK_INT(id, want);
-			if (id == KV_NO_BLOCK)
-				continue;
-			kv_share(&pool, id);
-			if (ref[id]++ == 0)
-				for (int32_t i = 0; i < n; i++)
-					if (list[i] == id) {
-						memmove(list + i, list + i + 1, (size_t)(--n - i) * sizeof *list);
-						break;
-					}
-			held[n_held++] = id;
-		}
-		int32_t cached = 0;
-		for (int32_t i = 0; i < n; i++)
-			cached += content[list[i]] != 0;
-		CHECK_INT(pool.n_free, n);
-		CHECK_INT(pool.n_cached, cached);
+	int32_t best = 0;
+	for (int32_t i = 0; i < m->n && m->rule != PREFIX_EVICT_LRU; i++)
+		if (!m->content[m->list[i]])
+			return i;
+	for (int32_t i = 1; i < m->n && m->rule != PREFIX_EVICT_LRU; i++) {
+		int32_t a = m->list[i], b = m->list[best];
+		bool lower = m->rule == PREFIX_EVICT_FIFO ? m->since[a] < m->since[b]
+			     : m->uses[a] != m->uses[b]   ? m->uses[a] < m->uses[b]
+							  : m->freed[a] < m->freed[b];
+		best = lower ? i : best;
 	}
-	kv_pool_free(&pool);
+	return best;
+}
+
+static void plain_remove(struct plain *m, int32_t place)
+{
+	memmove(m->list + place, m->list + place + 1, (size_t)(--m->n - place) * sizeof *m->list);
+}
+
+static void plain_take(struct plain *m, struct rng *r)
+{
+	int32_t id, place = plain_victim(m), want = m->list[place];
+	kv_alloc(&pool, 1, &id);
+	CHECK_INT(id, want);
+	plain_remove(m, place);
+	m->content[id] = 0;
+	m->ref[id] = 1;
+	m->held[m->n_held++] = id;
+	if (!rng_below(r, 2))
+		return;
+	uint64_t key = m->content[id] = 1 + rng_below(r, CONTENTS);
+	m->since[id] = m->clock++;
+	m->uses[id] = 0;
+	pool.cache->insert(&pool, &id, &key, 0, 1);
+}
+
+static void plain_give(struct plain *m, struct rng *r)
+{
+	int32_t k = (int32_t)rng_below(r, (uint64_t)m->n_held), id = m->held[k];
+	m->held[k] = m->held[--m->n_held];
+	kv_release(&pool, &id, 1);
+	if (--m->ref[id] == 0) {
+		m->list[m->n++] = id;
+		m->freed[id] = m->clock++;
+	}
+}
+
+static void plain_find(struct plain *m, uint64_t key)
+{
+	int32_t want = KV_NO_BLOCK, id = kv_lookup(&pool, key);
+	for (int32_t i = 0; i < BLOCKS; i++)
+		if (m->content[i] == key && (want < 0 || m->since[i] < m->since[want]))
+			want = i;
+	CHECK_INT(id, want);
+	if (id == KV_NO_BLOCK)
+		return;
+	kv_share(&pool, id);
+	pool.cache->used(&pool, &id, 1);
+	m->uses[id]++;
+	for (int32_t i = 0; i < m->n && !m->ref[id]; i++)
+		if (m->list[i] == id) {
+			plain_remove(m, i);
+			break;
+		}
+	m->ref[id]++;
+	m->held[m->n_held++] = id;
+}
+
+static void hash_agrees_with_a_plain_model(void)
+{
+	static const enum prefix_eviction rules[] = {PREFIX_EVICT_LRU, PREFIX_EVICT_LFU, PREFIX_EVICT_FIFO};
+	int32_t scratch[BLOCKS];
+	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+		struct plain m = {.rule = rules[i], .n = BLOCKS};
+		struct rng r;
+		rng_init(&r, 11, 0);
+		make_cache(BLOCKS, PREFIX_HASH, rules[i]);
+		for (int32_t k = 0; k < BLOCKS; k++)
+			m.list[k] = k;
+		for (int round = 0; round < 20000; round++) {
+			uint64_t what = rng_below(&r, 3);
+			if (what == 0 && m.n > 0 && m.n_held < HOLDERS)
+				plain_take(&m, &r);
+			else if (what == 1 && m.n_held > 0)
+				plain_give(&m, &r);
+			else if (m.n_held < HOLDERS)
+				plain_find(&m, 1 + rng_below(&r, CONTENTS));
+			int32_t cached = 0;
+			for (int32_t k = 0; k < m.n; k++)
+				cached += m.content[m.list[k]] != 0;
+			CHECK_INT(pool.n_free, m.n);
+			CHECK_INT(pool.n_cached, cached);
+			if (round % 16 == 0)
+				CU_ASSERT_PTR_NULL(pool.cache->check(&pool, scratch));
+		}
+		CU_ASSERT(pool.evicted > 200);
+		kv_pool_free(&pool);
+	}
+}
+
+static int32_t saved[8], n_saved;
+static uint64_t saved_keys[8];
+
+static void save(void *ctx, int32_t block, uint64_t key)
+{
+	CU_ASSERT(ctx == &saved && pool.content[block] == key); /* still in place */
+	saved[n_saved] = block;
+	saved_keys[n_saved++] = key;
+}
+
+/* Whoever watches hears of each content that is dropped for new use, and of no other. */
+static void watcher_hears_of_what_is_evicted(void)
+{
+	static const enum prefix_cache caches[] = {PREFIX_HASH, PREFIX_HASH, PREFIX_RADIX};
+	static const enum prefix_eviction rules[] = {PREFIX_EVICT_LRU, PREFIX_EVICT_LFU, PREFIX_EVICT_LEAF_LRU};
+	for (int i = 0; i < 3; i++) {
+		int32_t a[3], b[3];
+		const uint64_t keys[] = {100, 101};
+		n_saved = 0;
+		make_cache(3, caches[i], rules[i]);
+		pool.watcher = (struct prefix_watcher){save, &saved};
+		kv_alloc(&pool, 3, a);
+		pool.cache->insert(&pool, a, keys, 0, 2);
+		kv_release(&pool, a, 3);
+		kv_alloc(&pool, 3, b);
+		CHECK_INT(n_saved, 2);
+		CHECK_INT(saved[0], 1); /* the end first */
+		CHECK_INT(saved_keys[0], 101);
+		CHECK_INT(saved[1], 0);
+		CHECK_INT(saved_keys[1], 100);
+		kv_pool_free(&pool);
+	}
+}
+
+static void rules_that_make_no_sense_are_refused(void)
+{
+	struct err e = {0};
+	CHECK_INT(kv_pool_init(&pool, 4, 16, PREFIX_HASH, PREFIX_EVICT_LEAF_LRU, &e), ERR_INPUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(e.text, "leaf-lru does not go with --prefix-cache hash"));
+	CHECK_INT(kv_pool_init(&pool, 4, 16, PREFIX_HASH, PREFIX_EVICT_COST_AWARE, &e), ERR_INPUT);
+	e = (struct err){0}; /* the first error is kept */
+	CHECK_INT(kv_pool_init(&pool, 4, 16, PREFIX_OFF, PREFIX_EVICT_LRU, &e), ERR_INPUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(e.text, "add --prefix-cache"));
 }
 
 /* --- the tree ----------------------------------------------------------------------------------------------------- */
 
 static void make_tree(int32_t blocks)
 {
-	struct err e = {0};
-	CU_ASSERT_FATAL(kv_pool_init(&pool, blocks, 16, PREFIX_RADIX, &e) == ERR_NONE);
+	make_cache(blocks, PREFIX_RADIX, PREFIX_EVICT_DEFAULT);
 }
 
 static int32_t scratch[200000];
@@ -212,11 +312,11 @@ static void tree_gives_duplicates_back(void)
 	CHECK_TREE();
 	kv_release(&pool, a, 3);
 	CHECK_INT(pool.n_cached, 1); /* 13; the others are locked from below */
-	CHECK_INT(pool.radix->n_leaves, 1);
+	CHECK_INT(pool.radix->leaves.n, 1);
 	kv_release(&pool, b, 3);
 	CHECK_INT(pool.n_free, 8);
 	CHECK_INT(pool.n_cached, 4);
-	CHECK_INT(pool.radix->n_leaves, 2);
+	CHECK_INT(pool.radix->leaves.n, 2);
 	CHECK_TREE();
 	kv_pool_free(&pool);
 }
@@ -250,7 +350,7 @@ static void leaves_go_before_parents_and_whole(void)
 	kv_alloc(&pool, 1, d);
 	CHECK_INT(d[0], 4);
 	CHECK_INT(kv_lookup(&pool, 2), 1);
-	CHECK_INT(pool.radix->n_leaves, 1);
+	CHECK_INT(pool.radix->leaves.n, 1);
 	CHECK_TREE();
 	kv_alloc(&pool, 2, b); /* 1-2, one node */
 	CHECK_INT(pool.n_free, 0);
@@ -291,7 +391,7 @@ static void tree_of_100000_nodes(void)
 		kv_radix_insert(&pool, a + i, &key, 0, 1); /* roots, to begin with */
 	}
 	kv_release(&pool, a, N);
-	CHECK_INT(pool.radix->n_leaves, N);
+	CHECK_INT(pool.radix->leaves.n, N);
 	for (int32_t i = 0; i < N; i++)
 		kv_share(&pool, a[i]);
 	kv_alloc(&pool, N, b);
@@ -306,13 +406,132 @@ static void tree_of_100000_nodes(void)
 	kv_release(&pool, a, N);
 	kv_release(&pool, b, N);
 	CHECK_INT(pool.n_free, 2 * N);
-	CHECK_INT(pool.radix->n_leaves, N + 1);
+	CHECK_INT(pool.radix->leaves.n, N + 1);
 	kv_alloc(&pool, 2 * N, (a = realloc(a, 2 * N * sizeof *a)));
 	CHECK_INT(pool.evicted, 2 * N);
 	CHECK_TREE();
 	kv_pool_free(&pool);
 	free(a);
 	free(b);
+	free(keys);
+}
+
+/* --- rules in a tree ------------------------------------------------------------------------------------------------ */
+
+/* A request comes with its pages' contents (0 ends them), computes what is not there and goes. */
+static void visit(const uint64_t *keys)
+{
+	int32_t ids[16], n = 0, hit = 0;
+	while (keys[n])
+		n++;
+	while (hit < n && (ids[hit] = kv_lookup(&pool, keys[hit])) != KV_NO_BLOCK)
+		kv_share(&pool, ids[hit++]);
+	pool.cache->used(&pool, ids, hit);
+	kv_alloc(&pool, n - hit, ids + hit);
+	pool.cache->insert(&pool, ids, keys + hit, hit, n);
+	kv_release(&pool, ids, n);
+	CHECK_TREE();
+}
+
+/* Takes n blocks and says which of contents 1 ... 63 are left, as bits. */
+static uint64_t left_after(int32_t n)
+{
+	int32_t ids[16];
+	uint64_t left = 0;
+	kv_alloc(&pool, n, ids);
+	for (uint64_t key = 1; key < 64; key++)
+		left |= kv_lookup(&pool, key) != KV_NO_BLOCK ? UINT64_C(1) << key : 0;
+	CHECK_TREE();
+	return left;
+}
+
+#define BIT(key) (UINT64_C(1) << (key))
+
+/* Pages 1, 2 and 3 came in this order; 2 was found twice and used longest ago, 1 once and last, 3 never. */
+static void tree_rules_by_hand(void)
+{
+	static const uint64_t x[] = {1, 0}, y[] = {2, 0}, z[] = {3, 0}, deep[] = {31, 32, 33, 0};
+	static const struct {
+		enum prefix_eviction rule;
+		uint64_t left;
+	} cases[] = {{PREFIX_EVICT_LRU, BIT(1) | BIT(3)},
+		     {PREFIX_EVICT_LEAF_LRU, BIT(1) | BIT(3)},
+		     {PREFIX_EVICT_FIFO, BIT(2) | BIT(3)},
+		     {PREFIX_EVICT_LFU, BIT(1) | BIT(2)},
+		     {PREFIX_EVICT_COST_AWARE, BIT(1) | BIT(2)}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		make_cache(3, PREFIX_RADIX, cases[i].rule);
+		visit(x);
+		visit(y);
+		visit(y);
+		visit(y);
+		visit(z);
+		visit(x);
+		CU_ASSERT(left_after(1) == cases[i].left);
+		kv_pool_free(&pool);
+	}
+	/* Page by page a leaf gives up no more than is needed; as a node it goes whole. */
+	for (int whole = 0; whole < 2; whole++) {
+		make_cache(3, PREFIX_RADIX, whole ? PREFIX_EVICT_LEAF_LRU : PREFIX_EVICT_LRU);
+		visit(deep);
+		CU_ASSERT(left_after(1) == (whole ? 0 : BIT(31) | BIT(32)));
+		CHECK_INT(pool.evicted, whole ? 3 : 1);
+		kv_pool_free(&pool);
+	}
+}
+
+/* How often a prefix was found is how often its beginning was, once its end has gone. */
+static void uses_are_passed_on(void)
+{
+	static const uint64_t ab[] = {1, 2, 0}, y[] = {3, 0};
+	make_cache(3, PREFIX_RADIX, PREFIX_EVICT_LFU);
+	visit((const uint64_t[]){1, 0});
+	visit(ab); /* finds 1 */
+	visit(ab); /* finds 2 */
+	visit(y);
+	visit(y);
+	visit(y);
+	CU_ASSERT(left_after(1) == (BIT(1) | BIT(3))); /* 2 was found once, 3 twice */
+	CHECK_INT(pool.radix->uses[kv_lookup(&pool, 1)], 2);
+	kv_pool_free(&pool);
+}
+
+/* A page deep in a prompt costs more to compute again than a first one: with as many uses it stays, though it was used
+ * earlier. What goes raises the clock, so that a page once found often does not stay for ever. */
+static void cost_aware_keeps_what_is_dear(void)
+{
+	enum { DEEP = 4096, LONG = DEEP + 2 };
+	int32_t *ids = malloc(LONG * sizeof *ids), one[2];
+	uint64_t *keys = malloc(LONG * sizeof *keys), key = 1, left = 0;
+	make_cache(LONG, PREFIX_RADIX, PREFIX_EVICT_COST_AWARE);
+	for (int32_t i = 0; i < DEEP; i++)
+		keys[i] = 1000 + (uint64_t)i;
+	kv_alloc(&pool, DEEP, ids);
+	pool.cache->insert(&pool, ids, keys, 0, DEEP - 1);
+	pool.cache->insert(&pool, ids, keys + DEEP - 1, DEEP - 1, DEEP); /* a node of its own: costs 64 + 4095 / 32 */
+	kv_release(&pool, ids, DEEP);
+	for (int32_t i = 0; i < 2; i++) { /* two first pages, later: cost 64 each */
+		kv_alloc(&pool, 1, one);
+		key = 1 + (uint64_t)i;
+		pool.cache->insert(&pool, one, &key, 0, 1);
+		kv_release(&pool, one, 1);
+	}
+	CHECK_INT(pool.n_cached, LONG);
+	kv_alloc(&pool, 2, one);
+	for (int32_t i = 0; i < DEEP; i++)
+		left += kv_lookup(&pool, keys[i]) != KV_NO_BLOCK;
+	CHECK_INT(left, DEEP);
+	CHECK_INT(pool.radix->clock, 64);
+	for (int32_t round = 1; round < 4; round++) { /* 64 more each time: 128, 192 pass 64 + 127 */
+		CHECK_INT(kv_lookup(&pool, keys[DEEP - 1]) != KV_NO_BLOCK, round < 3);
+		key = 10 + (uint64_t)round;
+		pool.cache->insert(&pool, one, &key, 0, 1);
+		kv_release(&pool, one, 1);
+		kv_alloc(&pool, 1, one);
+	}
+	CHECK_TREE();
+	kv_pool_free(&pool);
+	free(ids);
 	free(keys);
 }
 
@@ -389,11 +608,16 @@ int main(void)
 		{"shared_block_is_freed_by_its_last_holder", shared_block_is_freed_by_its_last_holder},
 		{"free_block_keeps_its_content_until_reused", free_block_keeps_its_content_until_reused},
 		{"equal_content_is_found_oldest_first", equal_content_is_found_oldest_first},
-		{"pool_agrees_with_a_plain_model", pool_agrees_with_a_plain_model},
+		{"hash_agrees_with_a_plain_model", hash_agrees_with_a_plain_model},
+		{"watcher_hears_of_what_is_evicted", watcher_hears_of_what_is_evicted},
+		{"rules_that_make_no_sense_are_refused", rules_that_make_no_sense_are_refused},
 		{"tree_gives_duplicates_back", tree_gives_duplicates_back},
 		{"leaves_go_before_parents_and_whole", leaves_go_before_parents_and_whole},
 		{"locked_pages_are_never_evicted", locked_pages_are_never_evicted},
 		{"tree_of_100000_nodes", tree_of_100000_nodes},
+		{"tree_rules_by_hand", tree_rules_by_hand},
+		{"uses_are_passed_on", uses_are_passed_on},
+		{"cost_aware_keeps_what_is_dear", cost_aware_keeps_what_is_dear},
 		{"contiguous_memory_is_first_fit_by_address", contiguous_memory_is_first_fit_by_address},
 		{"contiguous_memory_agrees_with_a_bitmap", contiguous_memory_agrees_with_a_bitmap},
 	};

@@ -10,54 +10,99 @@ static void begin(struct sched *s, enum prefix_cache cache)
 	s->cfg.check = true;
 }
 
+static const struct {
+	enum prefix_cache cache;
+	enum hit_visible visible;
+} kinds[] = {{PREFIX_HASH, HIT_VISIBLE_ALLOC}, {PREFIX_HASH, HIT_VISIBLE_COMMIT}, {PREFIX_RADIX, HIT_VISIBLE_COMMIT}};
+
 /* vllm PR 11186: the last token of a prompt is computed even when all of it is there: a hit of one page of two. */
 static void fully_cached_prompt_computes_its_last_token(void)
 {
-	struct sched s;
-	begin(&s, PREFIX_RADIX);
-	for (int i = 0; i < 3; i++) {
-		sched_add(&s, 100 * i, i == 2 ? 9 : 8, 1);
-		sched_share(&s, 7, 8);
+	for (int kind = 0; kind < 3; kind++) {
+		struct sched s;
+		begin(&s, kinds[kind].cache);
+		s.cfg.hit_visible = kinds[kind].visible;
+		for (int i = 0; i < 3; i++) {
+			sched_add(&s, 100 * i, i == 2 ? 9 : 8, 1);
+			sched_share(&s, 7, 8);
+		}
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		CHECK_INT(s.requests[1].cached_tokens, 4);
+		CHECK_INT(s.requests[2].cached_tokens, 8);
+		CHECK_INT(s.stats.prompt_tokens_computed, 8 + 4 + 1);
+		CHECK_INT(s.stats.duplicate_blocks, 1); /* the page that was computed again */
+		CHECK_INT(s.stats.prefix_lookups, 3);
+		CHECK_INT(s.stats.prefix_hits, 2);
+		CHECK_INT(s.stats.prefix_lookups_blocks, 2 + 2 + 3);
+		sched_free(&s);
 	}
-	CHECK_INT(sched_run(&s), ERR_NONE);
-	CHECK_INT(s.requests[1].cached_tokens, 4);
-	CHECK_INT(s.requests[2].cached_tokens, 8);
-	CHECK_INT(s.stats.prompt_tokens_computed, 8 + 4 + 1);
-	CHECK_INT(s.stats.duplicate_blocks, 1); /* the page that was computed again */
-	sched_free(&s);
 }
 
-/* vllm PR 29387: of two equal prompts in one step neither finds the other's pages; the later one's are given back. */
-static void pages_are_found_once_computed(void)
+/* vllm PR 29387: of two equal prompts in one step the later one finds the earlier one's pages if they are visible from their
+ * allocation on, and not if they have to be computed first: then they are computed twice. All tokens come in any case. */
+static void pages_are_found_once_visible(void)
 {
-	struct sched s;
-	begin(&s, PREFIX_RADIX);
-	for (int i = 0; i < 3; i++) {
-		sched_add(&s, i == 2 ? 50 : 0, 9, 2);
-		sched_share(&s, 7, 9);
+	for (int kind = 0; kind < 3; kind++) {
+		bool at_once = kinds[kind].visible == HIT_VISIBLE_ALLOC;
+		struct sched s;
+		begin(&s, kinds[kind].cache);
+		s.cfg.hit_visible = kinds[kind].visible;
+		for (int i = 0; i < 3; i++) {
+			sched_add(&s, i == 2 ? 50 : 0, 9, 2);
+			sched_share(&s, 7, 9);
+		}
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		CHECK_INT(s.requests[1].first_sched_ns, s.requests[0].first_sched_ns);
+		CHECK_INT(s.requests[1].cached_tokens, at_once ? 8 : 0);
+		CHECK_INT(s.requests[2].cached_tokens, 8);
+		CHECK_INT(s.stats.duplicate_blocks, at_once ? 0 : 2);
+		CHECK_INT(s.stats.output_tokens, 6);
+		sched_free(&s);
 	}
-	CHECK_INT(sched_run(&s), ERR_NONE);
-	CHECK_INT(s.requests[1].cached_tokens, 0);
-	CHECK_INT(s.requests[2].cached_tokens, 8);
-	CHECK_INT(s.stats.duplicate_blocks, 2);
-	CHECK_INT(s.stats.output_tokens, 6);
-	sched_free(&s);
 }
 
 /* vllm 25780, 43736: B gives way and comes back; what it finds again is no hit of the workload. */
 static void hits_are_counted_on_first_admission_only(void)
 {
-	struct sched s;
-	begin(&s, PREFIX_RADIX);
-	s.cfg.num_blocks = 5;
-	sched_add(&s, 0, 8, 8);
-	sched_add(&s, 0, 8, 8);
-	CHECK_INT(sched_run(&s), ERR_NONE);
-	CHECK_INT(s.requests[1].preemptions, 1);
-	CHECK_INT(s.requests[1].cached_tokens, 0);
-	CHECK_INT(s.stats.prefix_hit_tokens, 0);
-	CHECK_INT(s.stats.prefix_lookups_tokens, 16);
-	sched_free(&s);
+	for (int kind = 0; kind < 3; kind++) {
+		struct sched s;
+		begin(&s, kinds[kind].cache);
+		s.cfg.hit_visible = kinds[kind].visible;
+		s.cfg.num_blocks = 5;
+		sched_add(&s, 0, 8, 8);
+		sched_add(&s, 0, 8, 8);
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		CHECK_INT(s.requests[1].preemptions, 1);
+		CHECK_INT(s.requests[1].cached_tokens, 0);
+		CHECK_INT(s.stats.prefix_hit_tokens, 0);
+		CHECK_INT(s.stats.prefix_hits, 0);
+		CHECK_INT(s.stats.prefix_lookups, 2);
+		CHECK_INT(s.stats.prefix_lookups_tokens, 16);
+		sched_free(&s);
+	}
+}
+
+/* One prompt four times: of tenants a, b and a, and of nobody; in sessions 1, 1, 2 and none. */
+static void salts_keep_apart(void)
+{
+	static const enum cache_salt salts[] = {CACHE_SALT_NONE, CACHE_SALT_TENANT, CACHE_SALT_SESSION};
+	static const int32_t tenants[] = {1, 2, 1, 0}, sessions[] = {1, 1, 2, -1};
+	static const int32_t found[][4] = {{0, 8, 8, 8}, {0, 0, 8, 0}, {0, 8, 0, 0}};
+	for (int k = 0; k < 6; k++) {
+		struct sched s;
+		begin(&s, k % 2 ? PREFIX_HASH : PREFIX_RADIX);
+		s.cfg.cache_salt = salts[k / 2];
+		for (int i = 0; i < 4; i++) {
+			sched_add(&s, 100 * i, 9, 1);
+			sched_share(&s, 7, 9);
+			s.w.specs[i].tenant = tenants[i];
+			s.w.specs[i].session = sessions[i];
+		}
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		for (int i = 0; i < 4; i++)
+			CHECK_INT(s.requests[i].cached_tokens, found[k / 2][i]);
+		sched_free(&s);
+	}
 }
 
 /* A second turn's prompt is the first one's with its answer (9 tokens of id 5, the last of which no step has computed: 8 + 8 of
@@ -181,8 +226,9 @@ int main(void)
 {
 	static const struct test tests[] = {
 		{"fully_cached_prompt_computes_its_last_token", fully_cached_prompt_computes_its_last_token},
-		{"pages_are_found_once_computed", pages_are_found_once_computed},
+		{"pages_are_found_once_visible", pages_are_found_once_visible},
 		{"hits_are_counted_on_first_admission_only", hits_are_counted_on_first_admission_only},
+		{"salts_keep_apart", salts_keep_apart},
 		{"generated_tokens_are_kept_or_not", generated_tokens_are_kept_or_not},
 		{"least_recently_used_branch_goes", least_recently_used_branch_goes},
 		{"steps_taken_at_once_have_their_blocks", steps_taken_at_once_have_their_blocks},
