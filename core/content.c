@@ -70,8 +70,17 @@ void content_turn(struct content_walk *c)
 void content_fill(struct content_walk *c, uint64_t *keys, int32_t n)
 {
 	struct content_walk walk = *c; /* in registers */
-	for (int32_t i = 0; i < n; i++)
-		keys[i] = content_next(&walk);
+	for (int32_t i = 0; i < n;) {
+		keys[i++] = content_next(&walk);
+		/* The rest of its group follows from it, unless a piece ends within. */
+		int32_t place = (int32_t)(walk.index % CONTENT_GROUP), rest = CONTENT_GROUP - 1 - place;
+		if (rest > n - i || walk.token + (int64_t)rest * walk.page > walk.end)
+			continue;
+		for (int32_t k = 1; k <= rest; k++)
+			keys[i++] = walk.group ^ (uint64_t)(place + k);
+		walk.index += rest;
+		walk.token += (int64_t)rest * walk.page;
+	}
 	*c = walk;
 }
 

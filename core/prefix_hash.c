@@ -4,6 +4,8 @@
 #include "core/kv_index.h"
 #include "core/mem.h"
 
+#include <stddef.h>
+
 static int hash_init(struct kv_pool *p, struct err *e)
 {
 	p->ring_at = mem_alloc((size_t)p->num_blocks * sizeof *p->ring_at);
@@ -37,40 +39,45 @@ static void ring_compact(struct kv_pool *p)
 }
 
 /* After a while the blocks of the ring are in no order: what is known of each lies far apart. Asks for it some blocks before
- * it is needed. */
+ * it is needed; a hole asks for nothing useful. */
 static inline void fetch_ahead(const struct kv_pool *p, int64_t at)
 {
-	if (at + 24 >= p->tail)
-		return;
 	int32_t soon = p->ring[(at + 24) & p->ring_mask], next = p->ring[(at + 8) & p->ring_mask];
-	if (soon != KV_NO_BLOCK) {
-		__builtin_prefetch(&p->content[soon], 1);
-		__builtin_prefetch(&p->chain_next[soon], 1);
-		__builtin_prefetch(&p->ref[soon], 1);
-	}
-	if (next != KV_NO_BLOCK)
-		__builtin_prefetch(kv_chain_of(p, p->content[next]), 1);
+	soon = soon < 0 ? 0 : soon;
+	next = next < 0 ? 0 : next;
+	__builtin_prefetch(&p->content[soon], 1);
+	__builtin_prefetch(&p->chain_next[soon], 1);
+	__builtin_prefetch(&p->ref[soon], 1);
+	__builtin_prefetch(kv_chain_of(p, p->content[next]), 1);
 }
 
 /* Blocks that are given away forget what they held. */
 static void hash_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 {
-	int64_t at = p->head, mask = p->ring_mask;
+	int64_t at = p->head, tail = p->tail, mask = p->ring_mask;
 	const int32_t *ring = p->ring;
+	uint64_t *content = p->content, twins = 0;
 	int32_t forgotten = 0;
-	uint64_t twins = 0;
+	bool watched = p->watcher.losing != NULL;
 	for (int32_t i = 0; i < n; at++) {
 		int32_t id = ring[at & mask];
-		fetch_ahead(p, at);
+		if (at + 24 < tail)
+			fetch_ahead(p, at);
 		if (id == KV_NO_BLOCK)
 			continue;
-		uint64_t key = p->content[id];
-		if (key) {
-			twins += kv_forget(p, id, key);
-			forgotten++;
-		}
+		uint64_t key = content[id];
 		p->ref[id] = 1;
 		ids[i++] = id;
+		if (!key)
+			continue;
+		int32_t *first = kv_chain_of(p, key);
+		forgotten++;
+		if (watched || *first != id || p->chain_next[id] != KV_NO_BLOCK) {
+			twins += kv_forget(p, id, key);
+			continue;
+		}
+		*first = KV_NO_BLOCK; /* mostly a chain holds one block */
+		content[id] = 0;
 	}
 	p->head = at;
 	p->n_free -= n;
@@ -88,10 +95,7 @@ static void hash_release(struct kv_pool *p, const int32_t *ids, int32_t n)
 	int64_t tail = p->tail, mask = p->ring_mask;
 	int32_t freed = 0, cached = 0;
 	for (int32_t i = n; i-- > 0;) {
-		int32_t id = ids[i], soon = ids[i >= 16 ? i - 16 : 0];
-		__builtin_prefetch(&p->ref[soon], 1);
-		__builtin_prefetch(&p->content[soon]);
-		__builtin_prefetch(&p->ring_at[soon], 1);
+		int32_t id = ids[i];
 		if (--p->ref[id])
 			continue;
 		uint32_t at = (uint32_t)(tail++ & mask);

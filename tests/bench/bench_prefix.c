@@ -31,8 +31,7 @@ static void make_keys(int32_t req)
 {
 	struct content_walk walk;
 	content_begin(&walk, &work, req, PAGE);
-	for (int32_t i = 0; i < PAGES; i++)
-		keys[i] = content_next(&walk);
+	content_fill(&walk, keys, PAGES);
 }
 
 /* A request comes, computes its pages and goes. */

@@ -3,41 +3,40 @@
 # shellcheck source=tests/support/e2e.sh
 . "$(dirname "$0")/../support/e2e.sh"
 
-# Five prompts of 64 tokens, for two tenants, twice: one request after the other, so that what came before is there unless it
+# Five prompts of 64 tokens, for two tenants (classes), twice: one request after the other, so that what came before is there unless it
 # was evicted.
 i=0
 for tenant in acme bits acme bits; do
 	for prompt in 1 2 3 4 5; do
 		i=$((i + 1))
 		echo "{\"id\": \"r$i\", \"arrival_s\": $i, \"input_tokens\": 64, \"output_tokens\": 2," \
-			"\"tenant\": \"$tenant\", \"prefix\": [{\"id\": $prompt, \"tokens\": 64}]}"
+			"\"class\": \"$tenant\", \"prefix\": [{\"id\": $prompt, \"tokens\": 64}]}"
 	done
 done >"$tmp/trace.jsonl"
 args=(replay --dataset-path "$tmp/trace.jsonl" --model llama-3.1-8b --device h100-sxm --policy vllm_v1)
 
-# figures WORDS...: the saved figures of one run in $json.
+# figures WORDS...: those of one run, in $out.
 figures() {
-	rm -f "$tmp/result.json"
-	run "${args[@]}" --no-db --save-result --result-dir "$tmp" --result-filename result.json "$@"
-	json=$(cat "$tmp/result.json" 2>/dev/null)
+	run "${args[@]}" --no-db --json "$@"
 }
 
 # 15 of 20 requests find 3 of their 4 blocks: the last token is always computed, and with it its block once more.
 figures --prefix-cache hash
-expect "hash" holds "$json" '.prefix_hit_ratio == 0.5625 and .prefix_request_hit_ratio == 0.75
+expect "hash" holds "$out" '.prefix_hit_ratio == 0.5625 and .prefix_request_hit_ratio == 0.75
 	and .prefix_block_hit_ratio == 0.5625 and .prefix_ideal_block_hit_ratio == 0.75 and .evicted_blocks == 0
 	and .duplicate_blocks == 15 and .prefix_wasted_bytes == 15 * 16 * 131072'
-expect "hash goes by lru" holds "$json" '[.. | .prefix_eviction? // empty] == ["lru"]'
-expect "the report says what was found" has "$out" "56.2 % of prompt tokens found in the cache"
+expect "hash goes by lru" holds "$out" '[.. | .prefix_eviction? // empty] == ["lru"]'
+run "${args[@]}" --no-db --prefix-cache hash
+expect "the report says what was found" has "$out" "56.25 % of prompt tokens found in the cache (cold at the start), by 75.00 % of requests"
 expect "and what was evicted" has "$out" "0 blocks evicted (lru), 15 filled twice"
 figures --prefix-cache radix
-expect "radix" holds "$json" '.prefix_hit_ratio == 0.5625 and .duplicate_blocks == 15
+expect "radix" holds "$out" '.prefix_hit_ratio == 0.5625 and .duplicate_blocks == 15
 	and [.. | .prefix_eviction? // empty] == ["leaf-lru"]'
 figures --prefix-cache hash --cache-salt tenant
-expect "tenants that do not share" holds "$json" '.prefix_request_hit_ratio == 0.5
+expect "tenants that do not share" holds "$out" '.prefix_request_hit_ratio == 0.5
 	and [.. | .cache_salt? // empty] == ["tenant"]'
 figures --prefix-cache off
-expect "off" holds "$json" '.prefix_hit_ratio == null and .prefix_request_hit_ratio == null and .duplicate_blocks == 0'
+expect "off" holds "$out" '.prefix_hit_ratio == null and .prefix_request_hit_ratio == null and .duplicate_blocks == 0'
 
 # Memory for two or three of the five prompts.
 for cache in hash radix; do
@@ -49,7 +48,7 @@ for cache in hash radix; do
 			;;
 		*)
 			figures --prefix-cache "$cache" --prefix-eviction "$rule" --num-gpu-blocks-override 14
-			expect "$cache by $rule" holds "$json" ".evicted_blocks > 0 and .completed == 20
+			expect "$cache by $rule" holds "$out" ".evicted_blocks > 0 and .completed == 20
 				and [.. | .prefix_eviction? // empty] == [\"$rule\"]"
 			;;
 		esac

@@ -329,7 +329,7 @@ static void print_request(const struct random_case *c, int32_t i, FILE *f)
 	if (q->priority)
 		fprintf(f, ", \"priority\": %d", q->priority);
 	if (q->tenant)
-		fprintf(f, ", \"tenant\": \"%s\"", q->tenant == 1 ? "one" : "two");
+		fprintf(f, ", \"class\": \"%s\"", q->tenant == 1 ? "one" : "two");
 	for (int32_t k = 0; k < q->n_parents; k++)
 		fprintf(f, "%s\"%d\"%s", k ? ", " : ", \"after\": [", q->parent[k] + 1,
 			k + 1 == q->n_parents ? "]" : "");
