@@ -91,6 +91,7 @@ void kv_remember_all(struct kv_pool *p, const int32_t *ids, const uint64_t *keys
 	uint64_t watched = 0;
 	for (int32_t i = 0; i < n; i++) {
 		int32_t *at = &chain[keys[i] & mask];
+		__builtin_prefetch(&chain[keys[i + 8 < n ? i + 8 : i] & mask], 1);
 		content[ids[i]] = keys[i];
 		next[ids[i]] = *at;
 		*at = ids[i];

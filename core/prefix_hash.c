@@ -38,48 +38,48 @@ static void ring_compact(struct kv_pool *p)
 	p->head = to;
 }
 
-/* After a while the blocks of the ring are in no order: what is known of each lies far apart. Asks for it some blocks before
- * it is needed; a hole asks for nothing useful. */
-static inline void fetch_ahead(const struct kv_pool *p, int64_t at)
+/* The next n blocks of the ring and what they hold. After a while the ring is in no order, and what is known of each block
+ * lies far apart: nothing here waits for it. */
+static int64_t take_blocks(struct kv_pool *p, int64_t at, int32_t n, int32_t *ids, uint64_t *keys)
 {
-	int32_t soon = p->ring[(at + 24) & p->ring_mask], next = p->ring[(at + 8) & p->ring_mask];
-	soon = soon < 0 ? 0 : soon;
-	next = next < 0 ? 0 : next;
-	__builtin_prefetch(&p->content[soon], 1);
-	__builtin_prefetch(&p->chain_next[soon], 1);
-	__builtin_prefetch(&p->ref[soon], 1);
-	__builtin_prefetch(kv_chain_of(p, p->content[next]), 1);
+	const int32_t *ring = p->ring;
+	int64_t mask = p->ring_mask;
+	for (int32_t i = 0; i < n; at++) {
+		int32_t id = ring[at & mask];
+		if (id == KV_NO_BLOCK)
+			continue;
+		p->ref[id] = 1;
+		ids[i] = id;
+		keys[i] = p->content[id];
+		__builtin_prefetch(&p->chain_next[id], 1);
+		__builtin_prefetch(kv_chain_of(p, keys[i++]), 1);
+	}
+	return at;
 }
 
 /* Blocks that are given away forget what they held. */
 static void hash_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 {
-	int64_t at = p->head, tail = p->tail, mask = p->ring_mask;
-	const int32_t *ring = p->ring;
-	uint64_t *content = p->content, twins = 0;
+	enum { BATCH = 32 };
+	uint64_t keys[BATCH], twins = 0;
 	int32_t forgotten = 0;
 	bool watched = p->watcher.losing != NULL;
-	for (int32_t i = 0; i < n; at++) {
-		int32_t id = ring[at & mask];
-		if (at + 24 < tail)
-			fetch_ahead(p, at);
-		if (id == KV_NO_BLOCK)
-			continue;
-		uint64_t key = content[id];
-		p->ref[id] = 1;
-		ids[i++] = id;
-		if (!key)
-			continue;
-		int32_t *first = kv_chain_of(p, key);
-		forgotten++;
-		if (watched || *first != id || p->chain_next[id] != KV_NO_BLOCK) {
-			twins += kv_forget(p, id, key);
-			continue;
+	for (int32_t from = 0; from < n; from += BATCH) {
+		int32_t m = n - from < BATCH ? n - from : BATCH, *batch = ids + from;
+		p->head = take_blocks(p, p->head, m, batch, keys);
+		for (int32_t i = 0; i < m; i++) {
+			int32_t id = batch[i], *first = kv_chain_of(p, keys[i]);
+			if (!keys[i])
+				continue;
+			forgotten++;
+			if (watched || *first != id || p->chain_next[id] != KV_NO_BLOCK) {
+				twins += kv_forget(p, id, keys[i]);
+				continue;
+			}
+			*first = KV_NO_BLOCK; /* mostly a chain holds one block */
+			p->content[id] = 0;
 		}
-		*first = KV_NO_BLOCK; /* mostly a chain holds one block */
-		content[id] = 0;
 	}
-	p->head = at;
 	p->n_free -= n;
 	p->n_cached -= forgotten;
 	p->evicted += forgotten;
