@@ -203,15 +203,15 @@ $(foreach t,$(BENCH),$(eval $(call test_program,tests/bench/$(call name,$(t)),$(
 HOST_CUDA_SRC := $(sort $(wildcard kernels/cuda/*.cu))
 CUDA_HOST := $(if $(filter x86_64-%,$(machine)),$(if $(findstring thread,$(SAN)),,$(if $(shell command -v $(CXX)),$(patsubst \
 	tests/cuda_host/%.c,$(B)/tests/cuda_host/%,$(sort $(wildcard tests/cuda_host/cuda_*.c))))))
-CUDA_HOST_OBJS := $(patsubst kernels/cuda/%.cu,$(B)/obj/tests/cuda_host/%.cu.o,$(HOST_CUDA_SRC)) \
-	$(patsubst %,$(B)/obj/tests/cuda_host/%.o,shim plant host_set cases)
-CXX_FLAGS := -std=c++17 -g -O$(if $(SAN),1,2) -fno-strict-aliasing -ffp-contract=off -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -I. \
+HOST_CUDA_OBJS := $(patsubst kernels/cuda/%.cu,$(B)/obj/pic/%.cu.o,$(HOST_CUDA_SRC)) $(B)/obj/pic/shim.o
+CUDA_HOST_OBJS := $(HOST_CUDA_OBJS) $(patsubst %,$(B)/obj/tests/cuda_host/%.o,host_set cases)
+CXX_FLAGS := -std=c++17 -g -O$(if $(SAN),1,2) -fPIC -fno-semantic-interposition -fno-strict-aliasing -ffp-contract=off -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -I. \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
-$(B)/obj/tests/cuda_host/%.cu.o: kernels/cuda/%.cu tests/cuda_host/shim.h $(B)/flags
+$(B)/obj/pic/%.cu.o: kernels/cuda/%.cu tests/cuda_host/shim.h $(B)/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CXX   $< (host)")
 	$(Q)$(CXX) $(CXX_FLAGS) -include tests/cuda_host/shim.h -MMD -MP -x c++ -c -o $@ $<
-$(B)/obj/tests/cuda_host/%.o: tests/cuda_host/%.cpp $(B)/flags
+$(B)/obj/pic/%.o: tests/cuda_host/%.cpp $(B)/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CXX   $<")
 	$(Q)$(CXX) $(CXX_FLAGS) -MMD -MP -c -o $@ $<
@@ -221,15 +221,18 @@ $(CUDA_HOST): $(B)/tests/cuda_host/%: $(B)/obj/tests/cuda_host/%.o $(CUDA_HOST_O
 	$(Q)$(CXX) $(ALL_LDFLAGS) $(PLAIN) -o $@ $< $(CUDA_HOST_OBJS) $(call link_libs,$(SUPPORT) $(libs_exec)) $(LDLIBS) -lcunit
 # The set itself (kernels/cuda/*.c) over those and a runtime and cuBLAS made for tests: whole models on a GPU that is not there.
 CUDA_SET := $(if $(CUDA_HOST),$(patsubst tests/cuda_set/%.c,$(B)/tests/cuda_set/%,$(sort $(wildcard tests/cuda_set/cuda_*.c))))
-CUDA_SET_OBJS := $(patsubst kernels/cuda/%.c,$(B)/obj/tests/cuda_set/%.o,$(sort $(wildcard kernels/cuda/*.c))) \
-	$(patsubst %,$(B)/obj/tests/cuda_set/%.o,fake_cuda fake_blas) $(filter %.cu.o %/shim.o %/plant.o,$(CUDA_HOST_OBJS))
+CUDA_SET_OBJS := $(patsubst kernels/cuda/%.c,$(B)/obj/pic/%-c.o,$(sort $(wildcard kernels/cuda/*.c))) \
+	$(patsubst %,$(B)/obj/pic/%.o,fake_cuda fake_blas) $(HOST_CUDA_OBJS)
 fake_includes := -isystem tests/cuda_set/fake
 $(B)/obj/tests/cuda_set/cuda_%.o: ALL_CFLAGS += $(fake_includes)
-$(B)/obj/tests/cuda_set/%.o: kernels/cuda/%.c $(B)/flags
-	@mkdir -p $(@D)
-	$(if $(V),,@echo "  CC    $< (host)")
-	$(Q)$(CC) $(ALL_CFLAGS) $(PLAIN) $(fake_includes) -MMD -MP -c -o $@ $<
-$(B)/obj/tests/cuda_set/%.o: tests/cuda_set/%.cpp $(B)/flags
+define host_set_rule
+$(B)/obj/pic/%-c.o: $(1)/%.c $(B)/flags
+	@mkdir -p $$(@D)
+	$$(if $$(V),,@echo "  CC    $$< (host)")
+	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(PLAIN) -fPIC $$(fake_includes) -MMD -MP -c -o $$@ $$<
+endef
+$(foreach d,kernels/cuda kernels,$(eval $(call host_set_rule,$(d))))
+$(B)/obj/pic/%.o: tests/cuda_set/%.cpp $(B)/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CXX   $<")
 	$(Q)$(CXX) $(CXX_FLAGS) $(fake_includes) -MMD -MP -c -o $@ $<
@@ -238,7 +241,17 @@ $(CUDA_SET): $(B)/tests/cuda_set/%: $(B)/obj/tests/cuda_set/%.o $(CUDA_SET_OBJS)
 	$(if $(V),,@echo "  LINK  $@")
 	$(Q)$(CXX) $(ALL_LDFLAGS) $(PLAIN) -Wl,--wrap=dlopen,--wrap=dlsym -o $@ $< $(CUDA_SET_OBJS) \
 		$(call link_libs,$(SUPPORT) $(libs_exec)) $(LDLIBS) -lcunit
-TESTS := $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ) $(CUDA_HOST) $(CUDA_SET)
+# The same as a plug-in, for the program itself: what `make gpu-check` does is rehearsed with it (tests/e2e/e2e_gpu_check.sh).
+FAKE_GPU := $(if $(variant),,$(if $(CUDA_SET),$(B)/tests/fake-gpu/lockstep-cuda.so))
+$(FAKE_GPU): $(CUDA_SET_OBJS) $(B)/obj/pic/names-c.o
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LINK  $@")
+	$(Q)$(CXX) -shared -Wl,--wrap=dlopen,--wrap=dlsym -o $@ $^
+
+# What needs a GPU: programs that load the plug-in, beside which they lie.
+GPU := $(if $(variant),,$(patsubst tests/gpu/%.c,$(B)/tests/%,$(sort $(wildcard tests/gpu/*.c))))
+$(foreach t,$(GPU),$(eval $(call test_program,tests/gpu/$(call name,$(t)),$(t),$(libs_exec),)))
+TESTS := $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ) $(CUDA_HOST) $(CUDA_SET) $(GPU) $(FAKE_GPU)
 
 .PHONY: tests unit prop golden failmem fuzz cuda-host e2e check check-layers lint bench
 tests: $(B)/lockstep $(SPM) $(CUDA) $(TESTS) ## build every test program
@@ -252,12 +265,11 @@ golden: $(GOLDEN) ## compare decision logs with tests/golden/*.log
 	$(Q)$(RUN_TESTS) $(GOLDEN)
 failmem: $(FAILMEM) ## fail every allocation once
 	$(Q)$(RUN_TESTS) $(FAILMEM)
+cuda-host: $(CUDA_HOST) $(CUDA_SET) ## run the CUDA kernels on a stand-in for a GPU: whole tables of shapes
+	$(Q)$(RUN_TESTS) $(CUDA_HOST) $(CUDA_SET)
 e2e: $(B)/lockstep $(SPM) $(CUDA) ## run the binary as a user does
 	$(Q)LOCKSTEP=$(B)/lockstep $(RUN_TESTS) $(sort $(wildcard tests/e2e/*.sh))
 
-# What needs a GPU: programs that load the plug-in, beside which they lie.
-GPU := $(if $(CUDA),$(patsubst tests/gpu/%.c,$(B)/tests/%,$(sort $(wildcard tests/gpu/*.c))))
-$(foreach t,$(GPU),$(eval $(call test_program,tests/gpu/$(call name,$(t)),$(t),$(libs_exec),)))
 .PHONY: gpu-check
 gpu-check: $(B)/lockstep $(CUDA) $(GPU) ## everything that needs an NVIDIA GPU, in under 10 minutes; without one it is compiled and skipped
 	$(Q)tools/gpu_check.sh $(B)

@@ -69,7 +69,7 @@ run "${list[@]}"
 
 stage "the CUDA kernels on a stand-in for a GPU"
 mapfile -t list < <(programs build cuda_host; programs build cuda_set)
-run "${list[@]}" tests/cuda_host/ptxas.sh
+LOCKSTEP_TEST_SHORT=1 run "${list[@]}" tests/cuda_host/ptxas.sh # the whole tables: make cuda-host
 
 stage "every allocation failed once"
 mapfile -t list < <(programs build failmem)

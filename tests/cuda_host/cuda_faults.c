@@ -114,13 +114,17 @@ static void without_faults_all_is_well(void)
 {
 	for (uint64_t seed = 1; seed <= 4; seed++)
 		CHECK_INT(wrong(seed, false), 0);
-	CU_ASSERT(shim_sites() >= 15);
+	CU_ASSERT(shim_site_name(14) != NULL);
 }
 
 static void any_wait_left_out_is_noticed(void)
 {
+#if defined(__SANITIZE_ADDRESS__)
 	int step = test_short() ? 4 : 1;
-	for (int site = 0; site < shim_sites(); site += step)
+#else
+	int step = 1;
+#endif
+	for (int site = 0; shim_site_name(site); site += step)
 		if (!noticed(site_is_missed, site)) {
 			printf("  nobody misses the %s\n", shim_site_name(site));
 			CU_FAIL("a wait left out was not noticed");

@@ -3,13 +3,10 @@
 
 #include <map>
 #include <numeric>
-#include <sys/mman.h>
+#include <string>
 #include <vector>
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#endif
 
-enum { MOST_THREADS = 1024, STACK = 256 << 10 };
+enum { MOST_THREADS = 1024, WARPS = MOST_THREADS / 32, STACK = 4161 * 64 }; /* nowhere alike in the cache */
 
 /* Switching is a handful of instructions of the machine: x86-64. (swapcontext would cost two system calls each time.) */
 typedef void *context;
@@ -17,105 +14,118 @@ extern "C" void shim_switch(context *from, context to);
 asm(".text\n.globl shim_switch\nshim_switch:\n"
     "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\nmovq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
     "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
-#define SWITCH(from, to) shim_switch(&(from), (to))
-static void make_context(context *c, char *stack, void (*run)())
-{
-	void **top = (void **)(void *)(stack + STACK - 64);
-	top[-1] = NULL; /* where run would return to; the stack is aligned as after a call */
-	top[-2] = (void *)run;
-	*c = top - 8;
-}
+extern "C" __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *at, size_t bytes);
 static struct fiber {
 	context at;
 	enum { READY, WAITS, DONE } state;
 	std::vector<std::function<void()>> copies; /* not done yet */
 } fibers[MOST_THREADS];
-static struct {
-	unsigned char given[2][32][32]; /* by turns */
-	int arrived;
-	unsigned turn;
-} warps[MOST_THREADS / 32];
+/* Threads that wait for each other: a warp, or the block (the last of these). */
+static struct group {
+	int first, n, arrived, turn;
+} groups[WARPS + 1];
+static shim_gift given[WARPS][2][32]; /* by turns */
+alignas(64) static char stacks[MOST_THREADS][STACK];
 dim3 threadIdx, blockIdx, blockDim, gridDim;
-unsigned char *shim_dynamic;
 uint64_t shim_random = 1;
 const char *shim_complaint;
-int shim_drop_last;
-static std::map<const void *, std::vector<unsigned char>> statics;
-static char *const stacks = (char *)mmap(NULL, (size_t)MOST_THREADS *STACK, PROT_READ | PROT_WRITE,
-					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+int shim_dropped = -1, shim_drop_last;
+static std::vector<std::string> sites;
+static std::map<const void *, std::vector<unsigned char>> shared;
 static context scheduler;
-static int n_threads, running, at_barrier, n_done;
+static unsigned n_threads, n_done, running;
 static const std::function<void()> *body;
 
+const char *shim_site_name(int site)
+{
+	return (size_t)site < sites.size() ? sites[(size_t)site].c_str() : NULL;
+}
+int shim_site(const char *file, int line, const char *what)
+{
+	std::string name = std::string(what) + " at " + file + ":" + std::to_string(line);
+	int i = int(std::find(sites.begin(), sites.end(), name) - sites.begin());
+	sites.resize(std::max(sites.size(), (size_t)i + 1), name);
+	return i;
+}
 static unsigned next_random(unsigned n)
 {
 	shim_random = shim_random * 6364136223846793005u + 1442695040888963407u;
 	return (unsigned)((shim_random >> 33) % n);
+}
+/* Passes over the threads, each beginning and stepping somewhere else, until all are done or all wait. For some passes some
+ * warps are held back, so that others get ahead of them as far as barriers let them. */
+static unsigned left, at, by;
+static uint32_t held;
+static bool moved;
+static bool find_thread()
+{
+	while (n_done < n_threads) {
+		while (left--) {
+			running = at;
+			at += by - (at + by < n_threads ? 0 : n_threads);
+			if (fibers[running].state == fiber::READY && !(held >> running / 32 & 1))
+				return moved = true;
+		}
+		if (!moved && !held)
+			break;
+		left = n_threads, at = next_random(n_threads), by = next_random(n_threads);
+		by = std::gcd(by, n_threads) == 1 ? by : 1;
+		held = !moved ? 0 : next_random(held ? 16 : 3) ? held : next_random(~0u);
+		moved = false;
+	}
+	return false;
+}
+static void go_on(context *from, unsigned me)
+{
+	context to = find_thread() ? fibers[running].at : scheduler;
+	threadIdx = dim3(running);
+	if (running != me || to == scheduler)
+		shim_switch(from, to);
 }
 static void run_thread()
 {
 	(*body)();
 	fibers[running].state = fiber::DONE;
 	n_done++;
-	SWITCH(fibers[running].at, scheduler);
+	go_on(&fibers[running].at, MOST_THREADS);
 }
 /* The last to come is not the first to go on. */
-static void go_on(int first, int n, bool all_here)
+static void arrive(struct group *g)
 {
-	for (int i = 0; i < n && all_here; i++)
-		fibers[first + i].state = fiber::READY;
-	if (!all_here)
-		fibers[running].state = fiber::WAITS;
-	SWITCH(fibers[running].at, scheduler);
+	unsigned me = running;
+	fibers[me].state = fiber::WAITS;
+	g->arrived = (g->arrived + 1) % g->n;
+	g->turn ^= g->arrived == 0;
+	for (int i = 0; i < g->n && g->arrived == 0; i++)
+		fibers[g->first + i].state = fiber::READY;
+	go_on(&fibers[me].at, me);
 }
-void shim_barrier(int site)
+void shim_barrier()
 {
-	if (site == shim_dropped)
-		return;
-	at_barrier = (at_barrier + 1) % n_threads;
-	go_on(0, n_threads, at_barrier == 0);
+	arrive(&groups[WARPS]);
 }
-const unsigned char *shim_meet(const void *mine, size_t bytes)
+const shim_gift *shim_meet(const void *mine, size_t bytes)
 {
-	auto *w = &warps[running / 32];
-	int first = running / 32 * 32, lanes = std::min(n_threads - first, 32);
-	unsigned char(*given)[32] = w->given[w->turn & 1];
-	memcpy(given[running % 32], mine, bytes);
-	w->arrived = (w->arrived + 1) % lanes;
-	w->turn += w->arrived == 0;
-	go_on(first, lanes, w->arrived == 0);
-	return given[0];
+	unsigned warp = running / 32;
+	const shim_gift *all = given[warp][groups[warp].turn];
+	memcpy(given[warp][groups[warp].turn][running % 32], mine, bytes);
+	arrive(&groups[warp]);
+	return all;
 }
-void shim_sync_warp(int site)
-{
-	if (site != shim_dropped)
-		shim_meet("", 1);
-}
-/* Passes over the threads, each beginning and stepping somewhere else, until all are done or all wait. */
 static bool run_block()
 {
-	memset(warps, 0, sizeof warps);
-	at_barrier = n_done = 0;
-	for (int i = 0; i < n_threads; i++) {
-		fibers[i].state = fiber::READY;
-		fibers[i].copies.clear();
-		make_context(&fibers[i].at, stacks + (size_t)i * STACK, run_thread);
+	for (int i = 0; i < WARPS; i++)
+		groups[i] = {32 * i, std::min((int)n_threads - 32 * i, 32), 0, 0};
+	groups[WARPS] = {0, (int)n_threads, 0, 0};
+	for (unsigned i = 0; i < n_threads; i++) {
+		void **top = (void **)(void *)(stacks[i + 1] - 64);
+		top[-1] = NULL; /* where it would return to; the stack is aligned as after a call */
+		top[-2] = (void *)run_thread;
+		fibers[i] = {top - 8, fiber::READY, {}};
 	}
-	/* For some passes some warps are held back, so that others get ahead of them as far as barriers let them. */
-	uint32_t held = 0;
-	for (bool moved = true; (moved || held) && n_done < n_threads;) {
-		unsigned n = (unsigned)n_threads, at = next_random(n), by = 2 * next_random(n) + 1;
-		by = std::gcd(by, n) == 1 ? by : 1;
-		held = !moved ? 0 : next_random(held ? 16 : 3) ? held : next_random(~0u);
-		moved = false;
-		for (unsigned i = 0; i < n; i++, at = (at + by) % n)
-			if (fibers[at].state == fiber::READY && !(held >> at / 32 & 1)) {
-				running = (int)at;
-				threadIdx = dim3(at);
-				SWITCH(scheduler, fibers[at].at);
-				moved = true;
-			}
-	}
+	n_done = 0;
+	left = held = 0, moved = true;
+	go_on(&scheduler, MOST_THREADS);
 	return n_done == n_threads;
 }
 int (*shim_start)(dim3, dim3, size_t, const std::function<void()> &) = shim_launch;
@@ -125,25 +135,19 @@ int shim_launch(dim3 grid, dim3 block, size_t smem, const std::function<void()> 
 	uint64_t n = (uint64_t)grid.x * grid.y * grid.z;
 	if (n == 0 || block.x == 0 || block.x > MOST_THREADS || block.y * block.z != 1)
 		return 1; /* as cudaErrorInvalidValue */
-	n_threads = (int)block.x;
+	n_threads = block.x;
 	blockDim = block;
 	gridDim = grid;
 	body = &thread;
 	uint64_t first = next_random((unsigned)n), by = next_random(2) ? 1 : n - 1;
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t b = (first + i * by) % n;
-		if (shim_drop_last && b == n - 1)
-			continue;
 		blockIdx = dim3(unsigned(b % grid.x), unsigned(b / grid.x % grid.y), unsigned(b / grid.x / grid.y));
-		std::vector<unsigned char> dynamic(smem ? smem : 1, 0xff);
-		shim_dynamic = dynamic.data();
-		bool done = run_block();
-		statics.clear();
-		if (done)
+		shared = {{NULL, std::vector<unsigned char>(smem, 0xff)}};
+		if ((shim_drop_last && b == n - 1) || run_block())
 			continue;
-#if defined(__SANITIZE_ADDRESS__)
-		__asan_unpoison_memory_region(stacks, (size_t)MOST_THREADS * STACK);
-#endif
+		if (__asan_unpoison_memory_region) /* what was on the stacks that are left */
+			__asan_unpoison_memory_region(stacks, sizeof stacks);
 		shim_complaint = "threads wait for each other for ever";
 		return 719; /* as cudaErrorLaunchFailure */
 	}
@@ -151,53 +155,52 @@ int shim_launch(dim3 grid, dim3 block, size_t smem, const std::function<void()> 
 }
 void *shim_shared(const void *key, size_t bytes)
 {
-	if (statics[key].empty())
-		statics[key].assign(bytes, 0xff);
-	return statics[key].data();
+	return shared.try_emplace(key, bytes, 0xff).first->second.data();
 }
-/* Copies are done at once or when they are waited for, by chance. */
-void shim_copy(void *to, const void *from, size_t bytes, bool valid)
+/* Done at once or when it is waited for, by chance. */
+template <int BYTES> void copy_async(void *to, const void *from, bool valid)
 {
-	auto copy = [=] { valid ? memcpy(to, from, bytes) : memset(to, 0, bytes); };
-	if (((uintptr_t)to | (valid ? (uintptr_t)from : 0)) % bytes)
+	auto copy = [=] { valid ? memcpy(to, from, BYTES) : memset(to, 0, BYTES); };
+	if (((uintptr_t)to | (valid ? (uintptr_t)from : 0)) % BYTES)
 		shim_complaint = "a copy is not aligned";
 	else if (next_random(2))
 		copy();
 	else
 		fibers[running].copies.push_back(copy);
 }
-void shim_copies_wait(int site)
+template void copy_async<4>(void *, const void *, bool);
+template void copy_async<16>(void *, const void *, bool);
+void shim_copies_wait()
 {
-	for (size_t i = 0; i < fibers[running].copies.size() && site != shim_dropped; i++)
-		fibers[running].copies[i]();
-	if (site != shim_dropped)
-		fibers[running].copies.clear();
-}
-static float half_of(uint32_t pair, int which)
-{
-	float x = 0;
-	memcpy((char *)&x + 2, (char *)&pair + 2 * which, 2);
-	return x;
+	for (const std::function<void()> &copy : fibers[running].copies)
+		copy();
+	fibers[running].copies.clear();
 }
 void mma_bf16(float c[4], const uint32_t a[4], const uint32_t *b)
 {
-	uint32_t mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
-	int lane = running % 32;
-	const uint32_t *all = (const uint32_t *)(const void *)shim_meet(mine, sizeof mine);
-	for (int i = 0; i < 4; i++)
-		for (int k = 0; k < 16; k++)
-			c[i] += half_of(all[8 * (lane / 4 * 4 + k % 8 / 2) + i / 2 + k / 8 * 2], k % 2) *
-				half_of(all[8 * ((lane % 4 * 2 + i % 2) * 4 + k % 8 / 2) + 4 + k / 8], k % 2);
+	uint32_t mine[12]; /* the bits of floats: a's 8, b's 4 */
+	for (int i = 0; i < 12; i++) {
+		uint32_t pair = i < 8 ? a[i / 2] : b[i / 2 - 4];
+		mine[i] = i % 2 ? pair & 0xffff0000u : pair << 16;
+	}
+	unsigned lane = running % 32;
+	const shim_gift *all = shim_meet(mine, sizeof mine), *x = all + lane / 4 * 4, *y = all + lane % 4 * 8;
+#pragma GCC unroll 16
+	for (int k = 0; k < 16; k++)
+#pragma GCC unroll 4
+		for (int i = 0; i < 4; i++)
+			c[i] += x[k % 8 / 2][i / 2 * 2 + k / 8 * 4 + k % 2] *
+				y[i % 2 * 4 + k % 8 / 2][8 + k / 8 * 2 + k % 2];
 }
 void shim_load_tiles(uint32_t to[4], const void *row, bool turned)
 {
-	int lane = running % 32;
-	const unsigned char *all = shim_meet(&row, sizeof row);
-	for (int i = 0; i < 8; i++) {
-		int half = i % 2, r = turned ? lane % 4 * 2 + half : lane / 4,
-		    c = turned ? lane / 4 : lane % 4 * 2 + half;
+	unsigned lane = running % 32;
+	const shim_gift *all = shim_meet(&row, sizeof row);
+	for (unsigned i = 0; i < 8; i++) {
+		unsigned half = i % 2, along = lane % 4 * 2 + half;
 		const uint16_t *from;
-		memcpy(&from, all + 32 * (i / 2 * 8 + r), sizeof from);
-		to[i / 2] = half ? to[i / 2] | (uint32_t)from[c] << 16 : from[c];
+		memcpy(&from, all[i / 2 * 8 + (turned ? along : lane / 4)], sizeof from);
+		uint32_t x = from[turned ? lane / 4 : along];
+		to[i / 2] = half ? to[i / 2] | x << 16 : x;
 	}
 }

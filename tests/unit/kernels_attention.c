@@ -227,15 +227,15 @@ static void nothing_to_do(void)
 
 /* --- the same bits ------------------------------------------------------------------------------------------------- */
 
-/* The rows of one sequence, cut into chunks of `chunk` rows (of small ones every fifth), each beside other sequences;
- * compared with whole[ctx]. */
+/* The rows of one sequence, cut into chunks of `chunk` rows (of small ones every 13th, which meets all places of a tile),
+ * each beside other sequences; compared with whole[ctx]. */
 static int64_t differing_bits(const char *set_name, struct kv_desc d, int32_t ctx, int32_t pad, int32_t chunk,
 			      int32_t threads, const float *whole)
 {
 	struct kernel_set *set = kernel_set_open(set_name, threads);
 	size_t row = (size_t)(d.n_heads * d.head_dim);
 	int64_t differing = 0;
-	for (int32_t from = 0; from < ctx; from += chunk < 8 ? 5 * chunk : chunk) {
+	for (int32_t from = 0; from < ctx; from += chunk < 8 ? 13 * chunk : chunk) {
 		int32_t to = from + chunk < ctx ? from + chunk : ctx;
 		struct kv_seq q[3] = {
 			{9, 1, 1 + from * 7 % 300, 0}, {1, to - from, to, pad < to ? pad : to}, {8, 2, 40, 0}};
