@@ -255,6 +255,18 @@ static int count_pages(struct runner *r, const struct runner_setup *s, int32_t *
 	return ERR_NONE;
 }
 
+/* Who chooses tokens: the device where it can, so that they and not their logits come to the host. */
+static int make_choice(struct runner *r, const struct sampling *s, struct err *e)
+{
+	if (!(s->temperature > 0))
+		return ERR_NONE;
+	if (!r->ops->draw)
+		return sampler_create(&r->sampler, s, r->model->vocab, e);
+	r->draws = true;
+	r->draw = (struct draw){.temperature = s->temperature, .top_k = s->top_k, .top_p = s->top_p, .seed = s->seed};
+	return sampling_check(s, e);
+}
+
 static int make(struct runner *r, const struct runner_setup *s, struct err *e)
 {
 	int32_t pages = 0;
@@ -269,8 +281,7 @@ static int make(struct runner *r, const struct runner_setup *s, struct err *e)
 	if (!r->kv || !r->faults)
 		return err_no_memory(e, "a model runner");
 	r->kv_shape = (struct kv_shape){s->kv_type, 0, s->block_size, s->model->n_kv_heads, s->model->head_dim};
-	if (s->sampling.temperature > 0)
-		rc = sampler_create(&r->sampler, &s->sampling, s->model->vocab, e);
+	rc = make_choice(r, &s->sampling, e);
 	if (!rc)
 		rc = runner_load(r, s->weights, e);
 	if (!rc && s->ready_rows)
@@ -307,9 +318,9 @@ void runner_free(struct runner *r)
 {
 	if (!r)
 		return;
-	struct buffer *const buffers[] = {&r->staging.device, &r->x,       &r->normed, &r->delta,  &r->qkv,
-					  &r->attended,       &r->gate_up, &r->gated,  &r->last_x, &r->last_delta,
-					  &r->last_normed,    &r->logits,  &r->picked};
+	struct buffer *const buffers[] = {&r->staging.device, &r->x,       &r->normed, &r->delta,    &r->qkv,
+					  &r->attended,       &r->gate_up, &r->gated,  &r->last_x,   &r->last_delta,
+					  &r->last_normed,    &r->logits,  &r->picked, &r->draw_room};
 	for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
 		give_back(r, buffers[i]->at);
 	runner_unload(r);
@@ -323,6 +334,8 @@ void runner_free(struct runner *r)
 	mem_free(r->staging.host);
 	mem_free(r->positions);
 	mem_free(r->sampled);
+	mem_free(r->streams);
+	mem_free(r->nths);
 	mem_free(r->tokens);
 	mem_free(r->host_picked);
 	mem_free(r->host_logits);

@@ -29,6 +29,7 @@ int runner_fit_buffers(struct runner *r, int64_t rows, int64_t n, struct err *e)
 		{&r->last_normed, act_bytes(r, n, m->hidden)},
 		{&r->logits, (size_t)n * (size_t)m->vocab * sizeof(float)},
 		{&r->picked, (size_t)n * sizeof(int32_t)},
+		{&r->draw_room, r->draws ? (size_t)n * (size_t)m->vocab * DRAW_BYTES : 0},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (runner_fit(r, all[i].b, all[i].bytes, "a step's activations", e))
@@ -86,6 +87,17 @@ static bool mlp(struct runner *r, int32_t i)
 	return !k->mark(r->set, PART_OTHER);
 }
 
+/* The tokens, unless the host is to choose them. */
+static bool choose(struct runner *r)
+{
+	int32_t n = r->n_head, vocab = r->model->vocab;
+	if (r->sampler)
+		return true;
+	r->draw.room = r->draw_room.at;
+	return r->draws ? !r->ops->draw(r->set, r->picked.at, r->logits.at, n, vocab, &r->draw)
+			: !r->ops->argmax(r->set, r->picked.at, r->logits.at, n, vocab);
+}
+
 /* Of the rows that sample alone. */
 static bool head(struct runner *r)
 {
@@ -97,11 +109,10 @@ static bool head(struct runner *r)
 	       !k->gather(r->set, r->last_delta.at, r->delta.at, r->sampled_rows, n, m->hidden) &&
 	       !k->add_rms_norm(r->set, r->last_normed.at, r->last_x.at, r->last_delta.at, r->final_norm, n, m->hidden,
 				(float)m->numerics.norm_eps) &&
-	       !k->matmul_f32(r->set, r->logits.at, r->last_normed.at, n, r->head) &&
-	       (r->sampler || !k->argmax(r->set, r->picked.at, r->logits.at, n, m->vocab));
+	       !k->matmul_f32(r->set, r->logits.at, r->last_normed.at, n, r->head) && choose(r);
 }
 
-/* All of it: the device takes the largest logit by itself, anything else is done with them on the host. */
+/* All of it. */
 static bool run_layers(struct runner *r)
 {
 	bool ok = !r->ops->mark(r->set, PART_OTHER) && !r->ops->embed(r->set, r->x.at, r->embed, r->embed_type,

@@ -15,6 +15,8 @@ enum staged {
 	STAGED_SLOTS,
 	STAGED_POSITIONS,
 	STAGED_SAMPLED,
+	STAGED_STREAMS,
+	STAGED_NTHS,
 	STAGED_INDICES, /* after what a graph expects at places that depend on its rows alone */
 	STAGED_ROW_TAGS,
 	STAGED_WANT_AT,
@@ -66,6 +68,8 @@ static int room_for(struct runner *r, const struct batch_tables *t, struct err *
 {
 	if (mem_grow((void **)&r->positions, &r->cap_positions, t->n_rows, sizeof *r->positions) ||
 	    mem_grow((void **)&r->sampled, &r->cap_sampled, t->n_seqs, sizeof *r->sampled) ||
+	    mem_grow((void **)&r->streams, &r->cap_streams, t->n_seqs, sizeof *r->streams) ||
+	    mem_grow((void **)&r->nths, &r->cap_nths, t->n_seqs, sizeof *r->nths) ||
 	    mem_grow((void **)&r->tokens, &r->cap_tokens, t->n_seqs, sizeof *r->tokens))
 		return err_no_memory(e, "a step's rows");
 	return ERR_NONE;
@@ -79,8 +83,11 @@ static void work_out(struct runner *r, const struct batch_tables *t)
 		position += t->dropped ? t->dropped[s] : 0;
 		for (int32_t i = t->q_at[s]; i < end; i++, position++)
 			r->positions[i] = position > 0 ? position : 0;
-		if (t->samples[s] && !t->held[s])
-			r->sampled[r->n_sampled++] = end - 1;
+		if (!t->samples[s] || t->held[s])
+			continue;
+		r->streams[r->n_sampled] = (uint64_t)t->req[s];
+		r->nths[r->n_sampled] = r->nth ? r->nth[s] : 0;
+		r->sampled[r->n_sampled++] = end - 1;
 	}
 }
 
@@ -101,14 +108,18 @@ static void fill_up(const struct runner *r, const struct batch_tables *t, uint8_
 		*indptr = (int32_t *)(void *)at[STAGED_INDPTR], *positions = (int32_t *)(void *)at[STAGED_POSITIONS],
 		*sampled = (int32_t *)(void *)at[STAGED_SAMPLED];
 	int64_t *slots = (int64_t *)(void *)at[STAGED_SLOTS];
+	size_t unsampled = (size_t)(r->n_head - r->n_sampled);
 	for (int32_t i = t->n_rows; i < r->graph.rows; i++) {
 		tokens[i] = ctx_len[i] = pad[i] = positions[i] = 0;
 		slots[i] = -1;
 		q_at[i + 1] = i + 1;
 		indptr[i + 1] = t->kv_indptr[t->n_seqs];
 	}
-	for (int32_t i = r->n_sampled; i < r->n_head; i++)
-		sampled[i] = 0;
+	memset(sampled + r->n_sampled, 0, unsampled * sizeof *sampled);
+	if (r->draws) {
+		memset(at[STAGED_STREAMS] + (size_t)r->n_sampled * sizeof(uint64_t), 0, unsampled * sizeof(uint64_t));
+		memset(at[STAGED_NTHS] + (size_t)r->n_sampled * sizeof(int64_t), 0, unsampled * sizeof(int64_t));
+	}
 }
 
 /* Copies every array into the staging memory, each at a multiple of 64 bytes, and says where on the device it lies. */
@@ -138,6 +149,8 @@ static void point(struct runner *r, const struct batch_tables *t, const void *co
 {
 	r->row_tokens = at[STAGED_TOKENS];
 	r->sampled_rows = at[STAGED_SAMPLED];
+	r->draw.stream = at[STAGED_STREAMS];
+	r->draw.nth = at[STAGED_NTHS];
 	const struct graph_shape *g = &r->graph;
 	r->rows = (struct step_rows){.n_seqs = g->rows ? g->rows : t->n_seqs,
 				     .n_rows = g->rows ? g->rows : t->n_rows,
@@ -175,6 +188,10 @@ static void list_arrays(const struct runner *r, const struct step_input *in, str
 	a[STAGED_SLOTS] = array(t->slots, rows, more, sizeof *t->slots);
 	a[STAGED_POSITIONS] = array(r->positions, rows, more, sizeof *r->positions);
 	a[STAGED_SAMPLED] = array(r->sampled, sampled, (size_t)r->n_head - sampled, sizeof *r->sampled);
+	if (r->draws) {
+		a[STAGED_STREAMS] = array(r->streams, sampled, (size_t)r->n_head - sampled, sizeof *r->streams);
+		a[STAGED_NTHS] = array(r->nths, sampled, (size_t)r->n_head - sampled, sizeof *r->nths);
+	}
 	a[STAGED_INDICES] = array(t->kv_indices, (size_t)t->kv_indptr[seqs], 0, sizeof *t->kv_indices);
 	if (!r->check)
 		return;

@@ -38,7 +38,8 @@ struct runner {
 	bool check;
 	int32_t n_layers; /* run */
 	struct sampling sampling;
-	struct sampler *sampler; /* NULL when greedy: the device does it */
+	struct sampler *sampler; /* NULL when the device chooses: the largest, or drawn when draws */
+	bool draws;
 
 	void *embed; /* device [vocab][hidden] of embed_type */
 	enum num embed_type;
@@ -57,6 +58,7 @@ struct runner {
 	struct step_rows rows;
 	const int32_t *row_tokens; /* device [n_rows] */
 	const int32_t *sampled_rows; /* device [n_sampled] */
+	struct draw draw; /* when draws: how, with what chooses each sampled row's random number */
 	int32_t n_sampled;
 	int32_t n_head; /* rows that go through the head: the sampled ones, and those that fill up a graph */
 	struct graph_shape graph;
@@ -64,7 +66,9 @@ struct runner {
 	const int32_t *nth;
 	struct staging staging;
 	int32_t *positions, *sampled; /* host [n_rows], [n_seqs] */
-	int64_t cap_positions, cap_sampled;
+	uint64_t *streams; /* host [n_sampled] */
+	int64_t *nths; /* host [n_sampled] */
+	int64_t cap_positions, cap_sampled, cap_streams, cap_nths;
 	struct buffer x, normed, delta; /* [n_rows][hidden]: residual stream, a norm of it, what is added next */
 	struct buffer qkv; /* [n_rows][(n_heads + 2 n_kv_heads) head_dim] */
 	struct buffer attended; /* [n_rows][n_heads * head_dim] */
@@ -72,6 +76,7 @@ struct runner {
 	struct buffer last_x, last_delta, last_normed; /* [n_sampled][hidden] */
 	struct buffer logits; /* [n_sampled][vocab] floats */
 	struct buffer picked; /* [n_sampled] token ids */
+	struct buffer draw_room; /* [n_sampled][vocab] when draws */
 	struct tag_fault *faults; /* [n_layers] */
 	int32_t *tokens, *host_picked; /* host [n_seqs], [n_sampled] */
 	int64_t cap_tokens, cap_picked;

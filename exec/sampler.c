@@ -21,9 +21,8 @@ struct sampler {
 	struct candidate *candidates; /* [vocab]; NULL for greedy */
 };
 
-int sampler_create(struct sampler **out, const struct sampling *s, int32_t vocab, struct err *e)
+int sampling_check(const struct sampling *s, struct err *e)
 {
-	*out = NULL;
 	if (!(s->temperature >= 0 && s->temperature <= 1e6))
 		return err_set(e, ERR_INPUT, "temperature is %g; it must be a number from 0 (greedy) on",
 			       s->temperature);
@@ -31,6 +30,15 @@ int sampler_create(struct sampler **out, const struct sampling *s, int32_t vocab
 		return err_set(e, ERR_INPUT, "top-p is %g; it must be above 0 and at most 1 (all)", s->top_p);
 	if (s->top_k < 0)
 		return err_set(e, ERR_INPUT, "top-k is %d; it must be 0 (all) or a number of tokens", s->top_k);
+	return ERR_NONE;
+}
+
+int sampler_create(struct sampler **out, const struct sampling *s, int32_t vocab, struct err *e)
+{
+	int rc = sampling_check(s, e);
+	*out = NULL;
+	if (rc)
+		return rc;
 	struct sampler *p = mem_zalloc(1, sizeof *p);
 	if (p && s->temperature > 0)
 		p->candidates = mem_zalloc((size_t)vocab, sizeof *p->candidates);

@@ -16,6 +16,9 @@ struct sampling {
 };
 #define SAMPLING_GREEDY ((struct sampling){.top_p = 1})
 
+/* ERR_INPUT names what is not a choice. */
+int sampling_check(const struct sampling *s, struct err *e);
+
 struct sampler;
 int sampler_create(struct sampler **out, const struct sampling *s, int32_t vocab, struct err *e);
 void sampler_free(struct sampler *s);

@@ -75,6 +75,19 @@ struct attention_shape {
 	int32_t window; /* a row sees its last `window` tokens, itself included; 0 = all */
 };
 
+/* How tokens are drawn from logits: temperature first, then the top_k most likely, then of those the fewest that reach top_p,
+ * as exec/sampler.h has it. stream and nth choose each row's random number (core/rng.h). */
+struct draw {
+	double temperature; /* above 0 */
+	int32_t top_k; /* 0 = all */
+	double top_p; /* 1 = all */
+	uint64_t seed;
+	const uint64_t *stream; /* device [rows] */
+	const int64_t *nth; /* device [rows] */
+	void *room; /* device [rows][vocab] of DRAW_BYTES each, to work in */
+};
+enum { DRAW_BYTES = 8 };
+
 /* What a part of a step was spent on: mark() says that the work from here on is of that part. Time between finish() and
  * the next mark() belongs to none. */
 enum part { PART_MATMUL, PART_ATTENTION, PART_HEAD, PART_OTHER, N_PARTS };
@@ -162,6 +175,10 @@ struct kernel_ops {
 	int (*gather)(struct kernel_set *k, void *y, const void *x, const int32_t *index, int32_t n, int32_t dim);
 	/* tokens[row] (device) = the lowest index of the largest of logits[row][vocab]. */
 	int (*argmax)(struct kernel_set *k, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab);
+	/* tokens[row] (device): one drawn from logits[row][vocab], the one that the host's sampler draws from them. NULL: the
+	 * host does it. */
+	int (*draw)(struct kernel_set *k, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab,
+		    const struct draw *how);
 
 	/* Work that is done again and again with the same arguments, while the contents of the memory change, may be recorded
 	 * and then replayed: both NULL where a set has no such thing. `key` stands for all arguments of the work between the

@@ -73,19 +73,11 @@ int cuda_attention(cuda_stream st, enum num act, void *out, const void *qkv, con
 
 int cuda_argmax(cuda_stream st, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab);
 
-/* The same choice that the host's sampler makes from the same logits and random numbers: temperature, then the top_k most
- * likely (0: all), then of those the fewest that reach top_p. Weights are kept as 44-bit fractions of the largest, so that
- * sums do not depend on their order; two candidates closer than that count as equal, the lower id first. */
-struct cuda_sampling {
-	double temperature; /* 0: argmax */
-	int32_t top_k;
-	double top_p;
-	uint64_t seed;
-};
-size_t cuda_sample_workspace(int32_t rows, int32_t vocab); /* bytes */
-/* stream_of[rows], nth[rows]: device; request and output number, which choose the random number. */
-int cuda_sample(cuda_stream st, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab,
-		const struct cuda_sampling *how, const uint64_t *stream_of, const int64_t *nth, void *workspace);
+/* The same choice that the host's sampler makes from the same logits and random numbers. Weights are kept as 44-bit fractions
+ * of the largest, so that sums do not depend on their order; two candidates closer than that count as equal, the lower id
+ * first. */
+int cuda_draw(cuda_stream st, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab,
+	      const struct draw *how);
 
 /* --- pages (pages.cu) ------------------------------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 enum { SAMPLE_THREADS = 512, SAMPLE_WARPS = SAMPLE_THREADS / WARP, BITS = 11, BINS = 1 << BITS, ONE_BITS = 44 };
 
 typedef unsigned long long mass;
+static_assert(sizeof(mass) == DRAW_BYTES, "what a row works in");
 
 /* --- the largest ------------------------------------------------------------------------------------------------------ */
 
@@ -249,12 +250,11 @@ static __device__ inline mass place_mass(const struct place_in_order *p)
 	return p->above + (mass)p->ties * p->weight;
 }
 
-__global__ void sample_kernel(int32_t *tokens, const float *logits, int32_t vocab, struct cuda_sampling how,
-			      const uint64_t *stream_of, const int64_t *nth, mass *weights)
+__global__ void sample_kernel(int32_t *tokens, const float *logits, int32_t vocab, const struct draw how)
 {
 	SHARED_ARRAY(struct sample_memory, m, 1);
 	const float *x = logits + (int64_t)blockIdx.x * vocab;
-	mass *w = weights + (int64_t)blockIdx.x * vocab;
+	mass *w = (mass *)how.room + (int64_t)blockIdx.x * vocab;
 	struct best b = block_largest(x, vocab, m->best_room);
 	int32_t token = b.at;
 	if (isfinite(b.value)) {
@@ -270,7 +270,7 @@ __global__ void sample_kernel(int32_t *tokens, const float *logits, int32_t voca
 			total = p.weight ? place_mass(&p) : total;
 			cut = true;
 		}
-		uint64_t bits = random_bits(how.seed, mix(stream_of[blockIdx.x]) + (uint64_t)nth[blockIdx.x]);
+		uint64_t bits = random_bits(how.seed, mix(how.stream[blockIdx.x]) + (uint64_t)how.nth[blockIdx.x]);
 		mass at = __umul64hi(bits << 11, total);
 		if (cut) { /* the host goes from the least likely upwards */
 			struct place_in_order p = find_place(m, w, vocab, total - at, all);
@@ -284,18 +284,7 @@ __global__ void sample_kernel(int32_t *tokens, const float *logits, int32_t voca
 		tokens[blockIdx.x] = token;
 }
 
-size_t cuda_sample_workspace(int32_t rows, int32_t vocab)
+int cuda_draw(cuda_stream st, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab, const struct draw *how)
 {
-	return (size_t)rows * (size_t)vocab * sizeof(mass);
-}
-
-int cuda_sample(cuda_stream st, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab,
-		const struct cuda_sampling *how, const uint64_t *stream_of, const int64_t *nth, void *workspace)
-{
-	if (rows < 1)
-		return 0;
-	if (how->temperature <= 0)
-		return cuda_argmax(st, tokens, logits, rows, vocab);
-	return LAUNCH(sample_kernel, (unsigned)rows, SAMPLE_THREADS, 0, st, tokens, logits, vocab, *how, stream_of, nth,
-		      (mass *)workspace);
+	return rows < 1 ? 0 : LAUNCH(sample_kernel, (unsigned)rows, SAMPLE_THREADS, 0, st, tokens, logits, vocab, *how);
 }

@@ -47,6 +47,14 @@ static int set_argmax(struct kernel_set *k, int32_t *tokens, const float *logits
 			  vocab);
 }
 
+static int set_draw(struct kernel_set *k, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab,
+		    const struct draw *how)
+{
+	struct cuda_set *s = cuda_set_of(k);
+	return cuda_check(s, cuda_draw(s->stream, tokens, logits, rows, vocab, how), "drawing from %d x %d logits",
+			  rows, vocab);
+}
+
 static int set_rope_kv(struct kernel_set *k, void *qkv, const struct step_rows *r, const struct attention_shape *a,
 		       const struct rope *rope, const float *q_norm, const float *k_norm, float eps,
 		       const struct kv_shape *s, const struct kv_layer *kv)
@@ -137,6 +145,7 @@ const struct kernel_ops cuda_ops = {
 	.silu_mul = set_silu_mul,
 	.gather = set_gather,
 	.argmax = set_argmax,
+	.draw = set_draw,
 	.graph_begin = cuda_graph_begin,
 	.graph_end = cuda_graph_end,
 	.mark = cuda_mark,

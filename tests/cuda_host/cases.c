@@ -245,7 +245,6 @@ double case_attention(struct kernel_set *set, const struct kv_desc *d)
 double case_sample(int32_t rows, int32_t vocab, double temperature, int32_t top_k, double top_p, float spread)
 {
 	struct sampling how = {temperature, top_k, top_p, 77};
-	struct cuda_sampling cuda = {temperature, top_k, top_p, 77};
 	struct sampler *s;
 	struct err e;
 	if (sampler_create(&s, &how, vocab, &e))
@@ -255,7 +254,8 @@ double case_sample(int32_t rows, int32_t vocab, double temperature, int32_t top_
 	uint64_t *stream = checked(calloc(n, sizeof *stream));
 	int64_t *nth = checked(calloc(n, sizeof *nth));
 	int32_t *tokens = checked(malloc(n * sizeof *tokens)), differ = 0;
-	void *room = checked(malloc(cuda_sample_workspace(rows, vocab)));
+	void *room = checked(malloc(n * (size_t)vocab * DRAW_BYTES));
+	struct draw draw = {temperature, top_k, top_p, 77, stream, nth, room};
 	for (size_t i = 0; i < n * (size_t)vocab; i++)
 		logits[i] *= spread;
 	for (int32_t i = 0; i < rows; i++) {
@@ -263,7 +263,8 @@ double case_sample(int32_t rows, int32_t vocab, double temperature, int32_t top_
 		nth[i] = i % 3;
 		tokens[i] = -1;
 	}
-	int rc = cuda_sample(NULL, tokens, logits, rows, vocab, &cuda, stream, nth, room);
+	int rc = temperature > 0 ? cuda_draw(NULL, tokens, logits, rows, vocab, &draw)
+				 : cuda_argmax(NULL, tokens, logits, rows, vocab);
 	for (int32_t i = 0; i < rows; i++)
 		differ += tokens[i] != sampler_next(s, logits + (size_t)i * (size_t)vocab, stream[i], nth[i]);
 	free(logits);

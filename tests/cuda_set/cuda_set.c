@@ -307,11 +307,13 @@ struct served {
 	int32_t tokens[REQUESTS][OUTPUTS];
 	int64_t steps, host_ns, busy_ns;
 	int graphs, replays;
+	size_t downloaded;
 	char error[1024];
 	int rc;
 };
 
-static void serve(struct served *out, struct kernel_set *k, bool async, bool check, int fault_at)
+static void serve(struct served *out, struct kernel_set *k, const struct sampling *how, bool async, bool check,
+		  int fault_at)
 {
 	struct sched s;
 	struct tiny t;
@@ -330,7 +332,7 @@ static void serve(struct served *out, struct kernel_set *k, bool async, bool che
 	struct runner *r = tiny_runner(&t, (struct runner_setup){.n_pages = s.cfg.num_blocks,
 								 .block_size = s.cfg.block_size,
 								 .check = check,
-								 .sampling = SAMPLING_GREEDY});
+								 .sampling = *how});
 	CU_ASSERT_EQUAL_FATAL(sequences_create(&q, &s.w, TINY_VOCAB, 9, false, &s.err), 0);
 	struct exec_setup setup = {.runner = r, .sequences = q, .check = check};
 	CU_ASSERT_EQUAL_FATAL(exec_backend_create(&b, &setup, &s.err), ERR_NONE);
@@ -352,6 +354,7 @@ static void serve(struct served *out, struct kernel_set *k, bool async, bool che
 	}
 	out->graphs = fake_machine.graphs;
 	out->replays = fake_machine.replays;
+	out->downloaded = fake_machine.downloaded;
 	fake_machine.kernel_status = 0;
 	exec_backend_free(&b);
 	sched_close(&s);
@@ -365,12 +368,12 @@ static void serve(struct served *out, struct kernel_set *k, bool async, bool che
 static void requests_say_the_same_sync_async_checked_and_eager(void)
 {
 	struct served want, got;
-	serve(&want, NULL, false, false, 0);
+	serve(&want, NULL, &SAMPLING_GREEDY, false, false, 0);
 	CHECK_INT(want.rc, ERR_NONE);
 	for (int i = 0; i < 8; i++) {
 		bool async = i & 1, check = i & 2, eager = i & 4;
 		struct kernel_set *k = open_set(NUM_F32, eager);
-		serve(&got, k, async, check, 0);
+		serve(&got, k, &SAMPLING_GREEDY, async, check, 0);
 		CHECK_INT(got.rc, ERR_NONE);
 		CHECK_STR(got.error, "");
 		CU_ASSERT(memcmp(got.tokens, want.tokens, sizeof want.tokens) == 0);
@@ -382,15 +385,118 @@ static void requests_say_the_same_sync_async_checked_and_eager(void)
 	}
 }
 
+/* The tokens that the host's sampler draws, in graphs and without; and they come to the host, not their logits. */
+static void tokens_are_drawn_on_the_device(void)
+{
+	static const struct sampling how[] = {{0.8, 0, 1, 5}, {1.2, 20, 0.9, 6}, {2, 0, 0.7, 7}};
+	struct served want, got;
+	for (int i = 0; i < 3; i++) {
+		serve(&want, NULL, &how[i], false, false, 0);
+		CHECK_INT(want.rc, ERR_NONE);
+		for (int eager = 0; eager < 2; eager++) {
+			struct kernel_set *k = open_set(NUM_F32, eager);
+			serve(&got, k, &how[i], i == 1, false, 0);
+			CHECK_STR(got.error, "");
+			CU_ASSERT(memcmp(got.tokens, want.tokens, sizeof want.tokens) == 0);
+			CU_ASSERT((got.graphs > 0) == !eager);
+			CU_ASSERT(got.downloaded > 0 && got.downloaded < TINY_VOCAB * sizeof(float));
+			k->ops->close(k);
+			CHECK_INT(fake_machine.used, 0);
+		}
+	}
+	struct kernel_set *k = open_set(NUM_F32, false);
+	serve(&want, k, &how[0], false, false, 0);
+	k->ops->close(k);
+	k = open_set(NUM_F32, false);
+	serve(&got, k, &(struct sampling){0.8, 0, 1, 99}, false, false, 0); /* the seed matters */
+	CU_ASSERT(memcmp(got.tokens, want.tokens, sizeof want.tokens) != 0);
+	k->ops->close(k);
+}
+
+/* In a prompt and in a replayed graph, while the host waits and while it plans: the line says when, in what, and what was
+ * started last; the first reason stays. */
 static void a_lost_context_ends_the_run_and_names_step_and_batch(void)
 {
+	static const int fault_at[] = {40, 900};
+	for (int i = 0; i < 8; i++) {
+		struct served got;
+		bool async = i & 1, eager = i & 2;
+		struct kernel_set *k = open_set(NUM_F32, eager);
+		char first[512];
+		serve(&got, k, &SAMPLING_GREEDY, async, false, fault_at[i / 4]);
+		CHECK_INT(got.rc, ERR_IO);
+		CU_ASSERT(strstr(got.error, "step ") == got.error && strstr(got.error, " row"));
+		CU_ASSERT(strstr(got.error, "cuda Fake GPU (sm_90") != NULL);
+		CU_ASSERT(strstr(got.error, "illegal memory access") && strstr(got.error, "CUDA_LAUNCH_BLOCKING=1"));
+		CU_ASSERT(strstr(got.error, "(the one started last: ") != NULL);
+		snprintf(first, sizeof first, "%s", k->ops->error(k));
+		fake_machine.kernel_status = cudaErrorIllegalAddress;
+		CU_ASSERT(k->ops->alloc(k, (size_t)5 << 30) == NULL);
+		CHECK_STR(k->ops->error(k), first);
+		fake_machine.kernel_status = 0;
+		k->ops->close(k);
+	}
+}
+
+static void says(const char *got, const char *who, const char *how_much)
+{
+	CU_ASSERT(strstr(got, who) && strstr(got, how_much));
+	if (!strstr(got, who) || !strstr(got, how_much))
+		printf("  \"%s\" lacks \"%s\" or \"%s\"\n", got, who, how_much);
+}
+
+/* Each of those that take memory, when there is none left for them. */
+static void whoever_finds_no_memory_says_who_it_is(void)
+{
+	struct tiny t;
+	struct err e = {0};
+	struct weights *w;
+	struct runner *r;
+	char why[512] = "";
+	tiny_open(&t, NULL, 0);
+	struct kernel_set *its = t.kernels, *k = open_set(NUM_F32, false);
+	t.kernels = k;
+	/* Weights, then pages. */
+	struct runner_setup s = {.model = &t.model, .kernels = k, .block_size = 4, .n_pages = 1 << 22};
+	for (int pages = 0; pages < 2; pages++) {
+		fake_machine.memory = pages ? (size_t)1 << 30 : fake_machine.used + 4096;
+		CU_ASSERT_FATAL(!weights_open(&w, t.weights, &t.model, &e));
+		s.weights = w;
+		CU_ASSERT(runner_create(&r, &s, &e) != 0);
+		says(e.text, pages ? "4194304 KV blocks of 4 tokens" : "GB for ", " GB");
+		weights_close(w);
+	}
+	/* A step's activations, then a graph. */
 	struct served got;
-	struct kernel_set *k = open_set(NUM_F32, false);
-	serve(&got, k, false, false, 40);
+	fake_machine = (struct fake_machine){.used = fake_machine.used,
+					     .driver = 13000,
+					     .devices = 1,
+					     .major = 9,
+					     .memory = (size_t)1 << 30,
+					     .graph_status = cudaErrorMemoryAllocation};
+	serve(&got, k, &SAMPLING_GREEDY, false, false, 0);
 	CHECK_INT(got.rc, ERR_IO);
-	CU_ASSERT(strstr(got.error, "step ") == got.error && strstr(got.error, "prompt piece"));
-	CU_ASSERT(strstr(got.error, "illegal memory access") && strstr(got.error, "CUDA_LAUNCH_BLOCKING=1"));
+	says(got.error, "out of memory for a graph: use --enforce-eager", "step ");
+	r = tiny_runner(&t, (struct runner_setup){.n_pages = PAGES, .block_size = 4, .sampling = SAMPLING_GREEDY});
+	int32_t pages[PAGES], prompt[PROMPT] = {0};
+	for (int32_t i = 0; i < PAGES; i++)
+		pages[i] = i;
+	struct by_hand h = {.runner = r, .block_size = 4, .n_pages = PAGES, .pages = pages, .err = &e};
+	fake_machine.memory = fake_machine.used + 8192;
+	e.text[0] = '\0';
+	by_hand_step(&h, prompt, PROMPT);
+	says(e.text, "GB for a step's ", "of the device's");
+	runner_free(r);
 	k->ops->close(k);
+	CHECK_INT(fake_machine.used, 0);
+	/* Pinned memory. */
+	fake_machine = usual;
+	fake_machine.no_pinned = 1;
+	const struct cuda_options o = {.act = NUM_F32};
+	CHECK_INT(lockstep_cuda_plugin.open(&k, &o, why, sizeof why), -1);
+	says(why, "taking 33554432 bytes of pinned memory", "out of memory");
+	t.kernels = its;
+	tiny_close(&t);
 }
 
 /* --- graphs -------------------------------------------------------------------------------------------------------------- */
@@ -488,7 +594,9 @@ static const struct test tests[] = {
 	{"a_model_says_what_it_says_on_the_reference", a_model_says_what_it_says_on_the_reference},
 	{"fewer_bits_stay_near", fewer_bits_stay_near},
 	{"requests_say_the_same_sync_async_checked_and_eager", requests_say_the_same_sync_async_checked_and_eager},
+	{"tokens_are_drawn_on_the_device", tokens_are_drawn_on_the_device},
 	{"a_lost_context_ends_the_run_and_names_step_and_batch", a_lost_context_ends_the_run_and_names_step_and_batch},
+	{"whoever_finds_no_memory_says_who_it_is", whoever_finds_no_memory_says_who_it_is},
 	{"parts_of_replayed_steps_add_up", parts_of_replayed_steps_add_up},
 	{"a_ready_runner_records_ahead_and_fills_its_share", a_ready_runner_records_ahead_and_fills_its_share},
 };

@@ -25,7 +25,14 @@ struct CUstream_st {
 	int nothing;
 };
 
-struct fake_machine fake_machine = {13000, 0, 1, 9, 0, (size_t)1 << 30, 0, 0, 0, 0, 0, 0};
+/* As a plug-in of the program it is told by its environment which kernel is to fail. */
+static int told(const char *name)
+{
+	const char *value = getenv(name);
+	return value ? atoi(value) : 0;
+}
+struct fake_machine fake_machine = {13000, 0, 1, 9, 0, (size_t)1 << 30, 0, 0, told("FAKE_CUDA_FAIL_IN"), 0,
+				    0,     0, 0, 0, 0};
 static work_list queue, captured;
 static bool capturing;
 static std::map<void *, size_t> sizes;
@@ -94,6 +101,8 @@ cudaError_t cudaFree(void *p)
 
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned)
 {
+	if (fake_machine.no_pinned)
+		return cudaErrorMemoryAllocation;
 	*p = malloc(bytes);
 	return cudaSuccess;
 }
@@ -118,8 +127,9 @@ cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
 	return status();
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind, cudaStream_t)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t)
 {
+	fake_machine.downloaded += kind == cudaMemcpyDeviceToHost ? bytes : 0;
 	fake_enqueue([=] { memcpy(to, from, bytes); });
 	return status();
 }
@@ -215,6 +225,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *g)
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *x, cudaGraph_t g, unsigned long long)
 {
+	if (fake_machine.graph_status)
+		return (cudaError_t)fake_machine.graph_status;
 	*x = new CUgraphExec_st{g->work};
 	fake_machine.graphs++;
 	return status();

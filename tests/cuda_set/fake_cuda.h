@@ -17,9 +17,12 @@ struct fake_machine {
 	size_t memory, used; /* bytes of the device */
 	int kernel_status; /* what waiting says from now on (a sticky error), 0: nothing */
 	int fail_in; /* the so many-th kernel from now reaches into memory that is not there; 0: none does */
+	int graph_status; /* what making one says */
+	int no_pinned; /* there is no more pinned memory */
 	int graphs; /* recorded so far */
 	int replays; /* started so far */
 	int heuristics; /* cuBLAS was asked for */
+	size_t downloaded; /* bytes that came to the host */
 };
 extern struct fake_machine fake_machine;
 
