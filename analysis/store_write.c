@@ -50,11 +50,11 @@ static const char insert_run[] =
 	" traffic_note, lengths_estimated, oracle, recorded, arguments, arm, profile_id, profile_hash, backend_what, "
 	"weights,"
 	" tokenizer, isa, threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, "
-	"kv_cache_memory_bytes)"
+	"kv_cache_memory_bytes, enforce_eager)"
 	" VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
 	"?, ?, "
 	"?,"
-	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 static void bind_serving(struct binder *b, const struct run_settings *s, const struct run_result *r)
 {
@@ -138,6 +138,7 @@ static void bind_execution(struct binder *b, const struct run_settings *s, const
 	bind_int(b, s->sampling.top_k);
 	bind_real(b, s->sampling.top_p);
 	bind_int_if(b, s->kv_cache_memory_bytes != 0, s->kv_cache_memory_bytes);
+	bind_int_if(b, s->backend == BACKEND_CUDA, s->enforce_eager);
 }
 
 static int add_run(struct store *s, const struct run_settings *settings, const struct workload *w,

@@ -193,6 +193,9 @@ static void inputs_and_outputs_come_back_and_go_with_their_run(void)
 	store_as(path, &s, &w, &r);
 	s.backend = BACKEND_SIM;
 	store_as(path, &s, &w, &r);
+	s.backend = BACKEND_CUDA;
+	s.enforce_eager = true;
+	store_as(path, &s, &w, &r);
 
 	struct store *store;
 	struct tape back;
@@ -222,6 +225,8 @@ static void inputs_and_outputs_come_back_and_go_with_their_run(void)
 			" WHERE run_id = 1"),
 		  1);
 	CHECK_INT(query(path, "SELECT threads IS NULL AND temperature IS NULL FROM runs WHERE run_id = 2"), 1);
+	CHECK_INT(query(path, "SELECT enforce_eager FROM runs WHERE run_id = 3"), 1);
+	CHECK_INT(query(path, "SELECT count(*) FROM runs WHERE enforce_eager IS NULL"), 2);
 
 	const int64_t first = 1;
 	CHECK_INT(store_open(&store, path, false, &e), ERR_NONE);
@@ -229,7 +234,7 @@ static void inputs_and_outputs_come_back_and_go_with_their_run(void)
 	store_close(store);
 	CHECK_INT(query(path, "SELECT count(*) FROM inputs WHERE id >> 32 = 1"), 0);
 	CHECK_INT(query(path, "SELECT count(*) FROM inputs WHERE id >> 32 = 2"), r.tape.n);
-	CHECK_INT(query(path, "SELECT count(*) FROM outputs"), 2);
+	CHECK_INT(query(path, "SELECT count(*) FROM outputs"), 4);
 	run_result_free(&r);
 	workload_free(&w);
 }
