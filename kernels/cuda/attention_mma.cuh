@@ -98,12 +98,12 @@ static __device__ inline void load_pages(const mma_memory<S> &m, int stage, cons
 		}
 }
 
-/* Two neighbours of 8 bits as two of bf16, exactly. */
-template <enum num KV> static __device__ inline uint32_t widen_pair(uint32_t x)
+/* The first or second two of a word's four numbers of 8 bits as two of bf16, exactly. */
+template <enum num KV> static __device__ inline uint32_t widen_pair(uint32_t word, int half)
 {
 	if (KV == NUM_I8)
-		return bf16_pair((float)(int8_t)(x & 0xff), (float)(int8_t)(x >> 8 & 0xff));
-	return bf16_pair(f8_value(x & 0xff), f8_value(x >> 8 & 0xff));
+		return exact_pair(i8_value(word ^ 0x80808080u, 2 * half), i8_value(word ^ 0x80808080u, 2 * half + 1));
+	return exact_pair(f8_value(word >> 16 * half & 0xff), f8_value(word >> (16 * half + 8) & 0xff));
 }
 
 template <class S> static __device__ inline void widen_pages(const mma_memory<S> &m, int stage)
@@ -118,7 +118,7 @@ template <class S> static __device__ inline void widen_pages(const mma_memory<S>
 			bytes16 y;
 			UNROLL
 			for (int i = 0; i < 4; i++)
-				y.w[i] = widen_pair<S::KV>(x.w[2 * half + i / 2] >> 16 * (i % 2));
+				y.w[i] = widen_pair<S::KV>(x.w[2 * half + i / 2], i % 2);
 			*(bytes16 *)(void *)(m.rows(which, stage) + word_at<S::DIM>(t, 2 * word + half)) = y;
 		}
 	}

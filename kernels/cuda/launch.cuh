@@ -97,6 +97,16 @@ static __device__ inline uint32_t bf16_pair(float low, float high)
 #endif
 }
 
+/* The same of two that bf16 holds exactly: nothing is to be rounded. */
+static __device__ inline uint32_t exact_pair(float low, float high)
+{
+#ifdef __CUDACC__
+	return __byte_perm(float_bits(low), float_bits(high), 0x7632u);
+#else
+	return float_bits(low) >> 16 | (float_bits(high) & 0xffff0000u);
+#endif
+}
+
 static __device__ inline void from_float(float *to, float x)
 {
 	*to = x;
@@ -114,6 +124,18 @@ static __device__ inline float f16_value(uint16_t h)
 		return bits_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
 	/* The bits as the upper ones of an f32, whose exponent counts from 112 less: subnormal numbers come out too. */
 	return bits_float(sign | rest << 13) * 0x1p112f;
+}
+
+/* Byte i of a word of four int8, each with its highest bit turned over (so that it counts from -128): as the last bits of
+ * 2^23, which are worth 1. An integer conversion would run at a quarter of the rate. */
+static __device__ inline float i8_value(uint32_t word, int i)
+{
+#ifdef __CUDACC__
+	uint32_t bits = __byte_perm(word, 0x4b000000u, 0x7440u | (unsigned)i);
+#else
+	uint32_t bits = 0x4b000000u | (word >> 8 * i & 0xffu);
+#endif
+	return bits_float(bits) - 8388736.0f;
 }
 
 /* fp8 e4m3: 1.mmm * 2^(e - 7); subnormal below 2^-6; 0x7f is NaN, nothing is infinite, the largest is 448. */

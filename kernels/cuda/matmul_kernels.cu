@@ -133,18 +133,6 @@ int cuda_scale_product(cuda_stream st, enum num y_type, void *y, const float *ro
 
 /* --- int8 weights ----------------------------------------------------------------------------------------------------- */
 
-/* Byte i of a word of four int8, each with its highest bit turned over (so that it counts from -128): as the last bits of
- * 2^23, which are worth 1. An integer conversion would run at a quarter of the rate. */
-static __device__ inline float i8_value(uint32_t word, int i)
-{
-#ifdef __CUDACC__
-	uint32_t bits = __byte_perm(word, 0x4b000000u, 0x7440u | (unsigned)i);
-#else
-	uint32_t bits = 0x4b000000u | (word >> 8 * i & 0xffu);
-#endif
-	return bits_float(bits) - 8388736.0f;
-}
-
 template <int ROWS>
 static __device__ inline void add_wide(float sum[OUTS][ROWS], const bf16 *x, const int8_t *const *w, int32_t n_in,
 				       int lane)
