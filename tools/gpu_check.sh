@@ -3,12 +3,17 @@
 # sanitizers of CUDA where they are installed, tokens against the CPU's, profile, validation of every policy, decisions under
 # replay, speed beside what the device can do. Writes BUILD/gpu-check.json and BUILD/gpu-check.md. Without a GPU it says so,
 # and that is no failure: all of it has been compiled by then.
+# GPU_CHECK_MODEL, GPU_CHECK_TRACE: what is profiled, validated and timed, and on what. GPU_CHECK_SMALL: the model that tokens and
+# decisions are compared with. GPU_CHECK_SHRINK=N: a rehearsal, all shapes and numbers divided by N (tests/e2e/e2e_gpu_check.sh runs
+# every stage of this script so, on a stand-in for a GPU).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${1:-build}
 lockstep=$build/lockstep
 model=${GPU_CHECK_MODEL:-llama-3.1-8b}
+small=${GPU_CHECK_SMALL:-llama-110m}
 trace=${GPU_CHECK_TRACE:-traces/samples/azure_conv_sample.csv}
+shrink=${GPU_CHECK_SHRINK:-1}
 began=$SECONDS
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-gpu-XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
@@ -21,7 +26,7 @@ if ! [ -e "$build/lockstep-cuda.so" ]; then
 	exit 0
 fi
 # What opening says is the reason, whatever it is.
-why=$("$lockstep" generate --backend cuda --model llama-110m --prompt-ids 1 --max-tokens 1 -q 2>&1 >/dev/null)
+why=$("$lockstep" generate --backend cuda --model "$small" --prompt-ids 1 --max-tokens 1 -q 2>&1 >/dev/null)
 if grep -qE 'has no NVIDIA driver|finds no device' <<<"$why"; then
 	echo "gpu-check: the CUDA kernels, the plug-in and the programs that check them are compiled"
 	echo "gpu-check: SKIPPED: nothing was run, since there is no GPU: ${why#*cannot be used: }"
@@ -36,6 +41,11 @@ row() {
 	[ "$2" != FAIL ] || failed=$((failed + 1))
 }
 
+# of N: that, or what is left of it in a rehearsal; at least 4.
+of() {
+	echo $(($1 / shrink > 4 ? $1 / shrink : 4))
+}
+
 # check NAME COMMAND...: passes when the command succeeds; its last line is what was found.
 check() {
 	local name=$1
@@ -48,11 +58,11 @@ check() {
 }
 
 # --- operations ------------------------------------------------------------------------------------------------------
-check "operations against the reference" "$build/tests/gpu_ops"
+check "operations against the reference" "$build/tests/gpu_ops" "$shrink"
 sanitizer=$(command -v compute-sanitizer || ls "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer" 2>/dev/null)
 for tool in memcheck racecheck initcheck; do
 	if [ -n "$sanitizer" ]; then
-		check "compute-sanitizer: $tool" timeout 90 "$sanitizer" --tool "$tool" --error-exitcode 9 "$build/tests/gpu_ops" 16
+		check "compute-sanitizer: $tool" timeout 90 "$sanitizer" --tool "$tool" --error-exitcode 9 "$build/tests/gpu_ops" $((shrink > 16 ? shrink : 16))
 	else
 		row "compute-sanitizer: $tool" skip "compute-sanitizer is not installed"
 	fi
@@ -77,13 +87,13 @@ same_tokens() {
 	echo "$same of $(($3 * $4)) tokens"
 	[ $((same * 100)) -ge $(($3 * $4 * $5)) ]
 }
-check "tokens, f32: the CPU's" same_tokens llama-110m fp32 2 48 100
-check "tokens, bf16: 60 % the CPU's" same_tokens llama-110m bf16 10 4 60
+check "tokens, f32: the CPU's" same_tokens "$small" fp32 2 "$(of 48)" 100
+check "tokens, bf16: 60 % the CPU's" same_tokens "$small" bf16 "$(of 10)" 4 60
 
 # --- replay, decisions ------------------------------------------------------------------------------------------------
 decisions() { # MORE...: runs, plays the record back: session_replay fails when a decision differs
 	rm -f "$db"
-	"$lockstep" replay --backend cuda --model llama-110m --weights random:1 --dataset-path "$trace" --num-prompts 40 \
+	"$lockstep" replay --backend cuda --model "$small" --weights random:1 --dataset-path "$trace" --num-prompts "$(of 40)" \
 		--policy vllm_v1 --db "$db" "$@" >"$tmp/run.txt" || return 1
 	"$lockstep" replay --backend replay --run latest --db "$db" >"$tmp/again.txt" || return 1
 	grep -m 1 -iE 'tokens/s|throughput' "$tmp/run.txt" || echo "played back alike"
@@ -110,13 +120,13 @@ device=${GPU_CHECK_DEVICE:-$device}
 
 # --- profile, validation ----------------------------------------------------------------------------------------------
 profile() {
-	"$lockstep" profile --backend cuda --model "$model" --max-tokens 4096 --budget 45 --db "$db" --name gpu --device "$device" --json -q \
+	"$lockstep" profile --backend cuda --model "$model" --max-tokens "$(of 4096)" --budget "$(of 45)" --db "$db" --name gpu --device "$device" --json -q \
 		>"$build/gpu-profile.json" || return 1
 	echo "$(jq '.points | length' "$build/gpu-profile.json") points"
 }
 check "profile of $model" profile
 validate() {
-	"$lockstep" validate --backend cuda --model "$model" --device "$device" --weights random:1 --dataset-path "$trace" --num-prompts 60 \
+	"$lockstep" validate --backend cuda --model "$model" --device "$device" --weights random:1 --dataset-path "$trace" --num-prompts "$(of 60)" \
 		--policies "$("$lockstep" policies --json | jq -r "[.policies[].name] | join(\",\")")" \
 		--cost-model profiled:gpu --db "$db" --report "$build/gpu-validation.md" --json >"$build/gpu-validation.json" || return 1
 	echo "report in $build/gpu-validation.md"
@@ -125,7 +135,7 @@ check "validation of every policy" validate
 
 # --- speed ------------------------------------------------------------------------------------------------------------
 speed=null
-if "$build/tests/gpu_speed" "$model" >"$tmp/speed.json" 2>"$tmp/err"; then
+if "$build/tests/gpu_speed" "$model" "$shrink" >"$tmp/speed.json" 2>"$tmp/err"; then
 	speed=$(cat "$tmp/speed.json")
 	row "speed" pass "$(jq -r '[.figures[] | select(.reached != null)] | "\(map(select(.reached)) | length) of \(length) targets reached"' "$tmp/speed.json")"
 else
@@ -140,6 +150,7 @@ jq -n --slurpfile checks "$rows" --argjson speed "$speed" --arg version "$("$loc
 	echo "# GPU check"
 	echo
 	jq -r '"\(.date), \(.version), \(.took_s) s. Device: \(.speed.device // "see below")."' "$build/gpu-check.json"
+	[ "$shrink" -eq 1 ] || printf '\nA rehearsal: shapes and numbers are divided by %d. No figure of it says anything about a GPU.\n' "$shrink"
 	printf '\n| check | result | found |\n| --- | --- | --- |\n'
 	jq -r '.checks[] | "| \(.name) | \(.result) | \(.found | gsub("\\|"; "/")) |"' "$build/gpu-check.json"
 	printf '\nSpeed, each beside the ceiling measured in the same run (copy of 1 GiB, product of 8192^3 in bf16):\n\n'

@@ -140,6 +140,12 @@ static float *multiply(struct kernel_set *k, enum num as, int32_t rows, int32_t 
 	return y;
 }
 
+/* Sizes stay multiples of 16. */
+static int32_t smaller(int32_t n)
+{
+	return n < 1024 ? n : n / (shrink > 16 ? 16 : shrink > 4 ? 2 : 1);
+}
+
 static void products_like_the_reference(void)
 {
 	static const struct {
@@ -152,8 +158,7 @@ static void products_like_the_reference(void)
 		bool has_f8 = strstr(k->what, "sm_8") == NULL || strstr(k->what, "sm_89");
 		for (size_t r = 0; r < 5 && (types[t].as != NUM_F8 || has_f8); r++)
 			for (size_t s = 0; s < 3; s++) {
-				int32_t n_out = sizes[s][0] / (shrink > 4 ? 2 : 1),
-					n_in = sizes[s][1] / (shrink > 4 ? 2 : 1);
+				int32_t n_out = smaller(sizes[s][0]), n_in = smaller(sizes[s][1]);
 				float *want = multiply(reference, NUM_F32, rows[r], n_out, n_in);
 				float *got = multiply(k, types[t].as, rows[r], n_out, n_in);
 				double off = kv_error(got, want, (size_t)rows[r] * (size_t)n_out);

@@ -1,5 +1,6 @@
 /* gpu_speed.c: how fast the CUDA set is, beside what this device can do, measured in the same run: bytes a second of a copy,
- * operations a second of a large product. Prints one JSON object. `gpu_speed MODEL` (default llama-3.1-8b, weights random). */
+ * operations a second of a large product. Prints one JSON object. `gpu_speed MODEL SHRINK` (default llama-3.1-8b, weights random;
+ * SHRINK divides all shapes: a rehearsal, whose figures say nothing). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 static struct kernel_set *k;
 static const struct kernel_ops *ops;
+static int32_t shrink = 1;
 
 static void stop(const char *why)
 {
@@ -87,7 +89,7 @@ static void copy(void *ctx)
 /* Bytes read and written a second: 1 GiB from one place to another. */
 static double copy_bandwidth(void)
 {
-	struct copy c = {.rows = 65536, .width = 8192};
+	struct copy c = {.rows = 65536 / shrink, .width = 8192};
 	int32_t *index = host((size_t)c.rows, sizeof *index);
 	size_t bytes = (size_t)c.rows * (size_t)c.width * 2;
 	for (int32_t i = 0; i < c.rows; i++)
@@ -118,23 +120,23 @@ static void multiply(void *ctx)
 /* Operations a second of an 8192 x 8192 x 8192 product in bf16 of random numbers (of zeros it would be quicker). */
 static double matrix_peak(void)
 {
-	enum { N = 8192 };
-	size_t n = (size_t)N * N;
+	int32_t size = 8192 / shrink;
+	size_t n = (size_t)size * (size_t)size;
 	uint16_t *w = host(n, sizeof *w);
 	uint32_t seed = 1;
 	for (size_t i = 0; i < n; i++) {
 		seed = seed * 1664525u + 1013904223u;
 		w[i] = (uint16_t)((seed >> 31) << 15 | (0x3f00 + (seed >> 24 & 0x7f))); /* +-0.5 .. 1 */
 	}
-	struct multiply p = {.rows = N, .x = put(w, n * 2), .y = take(n * 2)};
-	const struct matrix_part part = {w, NUM_BF16, N, NULL};
-	must(ops->pack(k, &p.m, &part, 1, N, NUM_BF16));
+	struct multiply p = {.rows = size, .x = put(w, n * 2), .y = take(n * 2)};
+	const struct matrix_part part = {w, NUM_BF16, size, NULL};
+	must(ops->pack(k, &p.m, &part, 1, size, NUM_BF16));
 	double s = device_s(multiply, &p, 10);
 	ops->unpack_free(k, p.m);
 	ops->release(k, p.x);
 	ops->release(k, p.y);
 	free(w);
-	return 2.0 * N * N * N / s;
+	return 2.0 * (double)n * size / s;
 }
 
 /* --- attention -------------------------------------------------------------------------------------------------------- */
@@ -291,25 +293,26 @@ static void measure_model(const char *name, double bandwidth, double peak)
 				       .kernels = k,
 				       .weight_type = NUM_BF16,
 				       .kv_type = NUM_BF16,
-				       .n_pages = 64 * 1024 / 16 + 256,
+				       .n_pages = 64 * (1024 / shrink) / 16 + 256,
 				       .block_size = 16,
-				       .ready_rows = 4096,
+				       .ready_rows = 4096 / shrink,
 				       .ready_seqs = 64,
-				       .ready_ctx = 4096,
+				       .ready_ctx = 4096 / shrink,
 				       .sampling = SAMPLING_GREEDY};
 	if (runner_create(&r, &s, &e))
 		stop(e.text);
 	weights_close(w);
 	double kv_token = 2.0 * m.n_layers * m.n_kv_heads * m.head_dim * 2, weights = (double)runner_weight_bytes(r);
-	struct step_time one = step(r, 1, 1, 1024), many = step(r, 64, 1, 1024), prompt = step(r, 1, 4096, 4096);
-	double one_bytes = weights + 1024 * kv_token, many_bytes = weights + 64 * 1024 * kv_token;
+	int32_t ctx = 1024 / shrink, rows = 4096 / shrink;
+	struct step_time one = step(r, 1, 1, ctx), many = step(r, 64, 1, ctx), prompt = step(r, 1, rows, rows);
+	double one_bytes = weights + ctx * kv_token, many_bytes = weights + 64.0 * ctx * kv_token;
 	figure("decode step, 1 sequence of 1024", one_bytes / one.device_s / 1e9, "GB/s", bandwidth / 1e9, 0.80, 0);
 	figure("decode step, 64 sequences of 1024", many_bytes / many.device_s / 1e9, "GB/s", bandwidth / 1e9, 0.75, 0);
 	figure("host gap of a decode step, 1 sequence", one.gap_s * 1e6, "us", 0, 0, 50);
 	figure("host gap of a decode step, 64 sequences", many.gap_s * 1e6, "us", 0, 0, 50);
 	/* Every weight but the embedding and the head twice a token, and the causal half of QK and PV. */
 	double products = weights - (double)m.hidden * m.vocab * 2;
-	double flop = products * 4096 + 2.0 * 4096 * 4096 * m.n_layers * m.n_heads * m.head_dim;
+	double flop = products * rows + 2.0 * rows * rows * m.n_layers * m.n_heads * m.head_dim;
 	figure("prefill of 4096 tokens", flop / prompt.device_s / 1e12, "Tflop/s", peak / 1e12, 0.65, 0);
 	runner_free(r);
 	model_free(&m);
@@ -319,16 +322,19 @@ int main(int argc, char **argv)
 {
 	char why[512] = "";
 	const struct cuda_options o = {.act = NUM_BF16};
+	if (argc > 2)
+		shrink = atoi(argv[2]) > 0 && atoi(argv[2]) <= 64 ? atoi(argv[2]) : 1;
 	if (cuda_kernels_open(&k, &o, why, sizeof why))
 		stop(why);
 	ops = k->ops;
 	double bandwidth = copy_bandwidth(), peak = matrix_peak();
-	printf("{\n  \"device\": \"%s\",\n  \"model\": \"%s\",\n  \"figures\": [", k->what,
-	       argc > 1 ? argv[1] : "llama-3.1-8b");
+	printf("{\n  \"device\": \"%s\",\n  \"model\": \"%s\",\n  \"shrunk\": %d,\n  \"figures\": [", k->what,
+	       argc > 1 ? argv[1] : "llama-3.1-8b", shrink);
 	figure("copy", bandwidth / 1e9, "GB/s", 0, 0, 0);
 	figure("product of 8192 x 8192 x 8192, bf16", peak / 1e12, "Tflop/s", 0, 0, 0);
-	figure("decode attention, 64 x 4096", decode_bandwidth(64, 4096) / 1e9, "GB/s", bandwidth / 1e9, 0.85, 0);
-	figure("decode attention, 1 x 16384", decode_bandwidth(1, 16384) / 1e9, "GB/s", bandwidth / 1e9, 0, 0);
+	figure("decode attention, 64 x 4096", decode_bandwidth(64, 4096 / shrink) / 1e9, "GB/s", bandwidth / 1e9, 0.85,
+	       0);
+	figure("decode attention, 1 x 16384", decode_bandwidth(1, 16384 / shrink) / 1e9, "GB/s", bandwidth / 1e9, 0, 0);
 	measure_model(argc > 1 ? argv[1] : "llama-3.1-8b", bandwidth, peak);
 	printf("\n  ]\n}\n");
 	ops->close(k);
