@@ -14,6 +14,8 @@ model=${GPU_CHECK_MODEL:-llama-3.1-8b}
 small=${GPU_CHECK_SMALL:-llama-110m}
 trace=${GPU_CHECK_TRACE:-traces/samples/azure_conv_sample.csv}
 shrink=${GPU_CHECK_SHRINK:-1}
+limits=()
+[ "$shrink" -eq 1 ] || limits=(--max-num-seqs 4 --max-num-batched-tokens 64 --num-gpu-blocks-override 64)
 began=$SECONDS
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-gpu-XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
@@ -94,7 +96,7 @@ check "tokens, bf16: 60 % the CPU's" same_tokens "$small" bf16 "$(of 10)" 4 60
 decisions() { # MORE...: runs, plays the record back: session_replay fails when a decision differs
 	rm -f "$db"
 	"$lockstep" replay --backend cuda --model "$small" --weights random:1 --dataset-path "$trace" --num-prompts "$(of 40)" \
-		--policy vllm_v1 --db "$db" "$@" >"$tmp/run.txt" || return 1
+		--policy vllm_v1 --db "$db" "${limits[@]}" "$@" >"$tmp/run.txt" || return 1
 	"$lockstep" replay --backend replay --run latest --db "$db" >"$tmp/again.txt" || return 1
 	grep -m 1 -iE 'tokens/s|throughput' "$tmp/run.txt" || echo "played back alike"
 }
@@ -126,7 +128,7 @@ profile() {
 }
 check "profile of $model" profile
 validate() {
-	"$lockstep" validate --backend cuda --model "$model" --device "$device" --weights random:1 --dataset-path "$trace" --num-prompts "$(of 60)" \
+	"$lockstep" validate --backend cuda --model "$model" --device "$device" --weights random:1 --dataset-path "$trace" --num-prompts "$(of 60)" "${limits[@]}" \
 		--policies "$("$lockstep" policies --json | jq -r "[.policies[].name] | join(\",\")")" \
 		--cost-model profiled:gpu --db "$db" --report "$build/gpu-validation.md" --json >"$build/gpu-validation.json" || return 1
 	echo "report in $build/gpu-validation.md"

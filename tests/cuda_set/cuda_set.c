@@ -417,7 +417,7 @@ static void tokens_are_drawn_on_the_device(void)
  * started last; the first reason stays. */
 static void a_lost_context_ends_the_run_and_names_step_and_batch(void)
 {
-	static const int fault_at[] = {40, 900};
+	static const int fault_at[] = {40, 150};
 	for (int i = 0; i < 8; i++) {
 		struct served got;
 		bool async = i & 1, eager = i & 2;
@@ -460,6 +460,7 @@ static void whoever_finds_no_memory_says_who_it_is(void)
 	struct runner_setup s = {.model = &t.model, .kernels = k, .block_size = 4, .n_pages = 1 << 22};
 	for (int pages = 0; pages < 2; pages++) {
 		fake_machine.memory = pages ? (size_t)1 << 30 : fake_machine.used + 4096;
+		e = (struct err){0};
 		CU_ASSERT_FATAL(!weights_open(&w, t.weights, &t.model, &e));
 		s.weights = w;
 		CU_ASSERT(runner_create(&r, &s, &e) != 0);
@@ -483,7 +484,7 @@ static void whoever_finds_no_memory_says_who_it_is(void)
 		pages[i] = i;
 	struct by_hand h = {.runner = r, .block_size = 4, .n_pages = PAGES, .pages = pages, .err = &e};
 	fake_machine.memory = fake_machine.used + 8192;
-	e.text[0] = '\0';
+	e = (struct err){0};
 	by_hand_step(&h, prompt, PROMPT);
 	says(e.text, "GB for a step's ", "of the device's");
 	runner_free(r);
