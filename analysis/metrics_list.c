@@ -154,7 +154,7 @@ static const struct scalar {
 	{"steps", "steps", "", METRIC_NEUTRAL, true, S_COUNT, S(steps)},
 	{"preemptions", "preemptions", "", METRIC_LOWER, true, S_COUNT, S(preemptions)},
 	{"preempted_requests", "requests preempted", "requests", METRIC_LOWER, false, M_COUNT, M(preempted_requests)},
-	{"recomputed_tokens", "recomputed tokens", "tokens", METRIC_LOWER, false, S_COUNT, S(recomputed_tokens)},
+	{"recomputed_tokens", "recomputed tokens", "tokens", METRIC_LOWER, true, S_COUNT, S(recomputed_tokens)},
 	{"pad_tokens", "padding", "tokens", METRIC_LOWER, false, S_COUNT, S(pad_tokens)},
 	{"wasted_tokens", "computed past the end", "tokens", METRIC_LOWER, false, S_COUNT, S(wasted_tokens)},
 	{"max_running", "most running", "requests", METRIC_NEUTRAL, false, S_COUNT32, S(max_running)},

@@ -365,7 +365,10 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_int(j, "max_num_batched_tokens", c->max_num_batched_tokens);
 	jout_int(j, "max_model_len", c->max_model_len);
 	jout_int(j, "max_concurrency", c->max_concurrency);
-	jout_text(j, "scheduling_policy", c->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs");
+	char predictor[40];
+	jout_text(j, "scheduling_policy", queue_order_names[c->queue_order]);
+	jout_text(j, "predictor", engine_config_predicts(c) ? predict_text(&c->predictor, predictor) : NULL);
+	jout_text(j, "victim", victim_names[c->victim]);
 	jout_bool(j, "kv_cache", !c->kv_off);
 	jout_bool(j, "enable_prefix_caching", c->prefix_caching);
 	jout_text(j, "prefix_cache", prefix_cache_names[c->prefix_cache]);

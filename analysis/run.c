@@ -247,15 +247,8 @@ static int open_policy(struct parts *p, struct err *e)
 	rc = engine_config_resolve(&c, e);
 	if (rc)
 		return rc;
-	const struct policy_setup setup = {.max_num_seqs = c.max_num_seqs,
-					   .max_num_batched_tokens = c.max_num_batched_tokens,
-					   .max_model_len = c.max_model_len,
-					   .block_size = c.block_size,
-					   .num_blocks = c.num_blocks,
-					   .kv_off = c.kv_off,
-					   .prefix_caching = c.prefix_caching,
-					   .async_scheduling = c.async_scheduling,
-					   .queue_order = (int)c.queue_order};
+	struct policy_setup setup;
+	engine_policy_setup(&c, &setup);
 	union policy_value *values = mem_zalloc((size_t)d->n_params + 1, sizeof *values);
 	if (!values)
 		return err_no_memory(e, "policy parameters");
@@ -382,7 +375,8 @@ static int make_arrays(struct parts *p, struct err *e)
 			       "there are no requests to run: the trace is empty or every row was left out");
 	r->n = p->workload->n;
 	r->lengths_estimated = p->workload->lengths_estimated;
-	r->oracle = p->workload->oracle;
+	r->oracle =
+		p->workload->oracle || (engine_config_predicts(&p->config) && predict_is_oracle(&p->config.predictor));
 	r->requests = mem_zalloc((size_t)r->n, sizeof *r->requests);
 	if (!r->requests)
 		return err_no_memory(e, "requests");

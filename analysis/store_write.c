@@ -45,13 +45,14 @@ static const char insert_run[] =
 	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, kv_cache,"
 	" prefix_caching, prefix_cache, prefix_eviction, cache_salt, cache_generated, hit_visible, cache_at_start, "
 	"kv_retention, kv_window, kv_sink, scheduling_policy, "
-	"async_scheduling, seed, trace, trace_format,"
+	"predictor, victim, async_scheduling, seed, trace, trace_format,"
 	" trace_hash, workload_hash, requests, request_rate, burstiness, replay_speedup, length_scale, max_tokens_mode,"
 	" traffic_note, lengths_estimated, oracle, recorded, arguments, arm, profile_id, profile_hash, backend_what, "
 	"weights,"
 	" tokenizer, isa, threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, "
 	"kv_cache_memory_bytes, enforce_eager)"
 	" VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+	"?, ?, "
 	"?, ?, "
 	"?,"
 	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -88,7 +89,10 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_text(b, kv_retention_names[c->kv_retention]);
 	bind_int_if(b, c->kv_window != 0, c->kv_window);
 	bind_int_if(b, c->kv_sink != 0, c->kv_sink);
-	bind_text(b, c->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs");
+	char predictor[40];
+	bind_text(b, queue_order_names[c->queue_order]);
+	bind_text(b, engine_config_predicts(c) ? predict_text(&c->predictor, predictor) : NULL);
+	bind_text(b, victim_names[c->victim]);
 	bind_int(b, c->async_scheduling);
 }
 

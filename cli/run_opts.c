@@ -8,7 +8,6 @@
 #include "policies/registry.h"
 
 const char *const onoff_names[] = {"on", "off", NULL};
-const char *const queue_order_names[] = {"fcfs", "priority", NULL};
 const char *const hit_visible_names[] = {"alloc", "commit", NULL};
 
 /* The same rows as on the command line, each for one value. */
@@ -220,6 +219,33 @@ static void trim_retention(struct engine_config *c)
 		c->kv_sink = 0;
 }
 
+/* What goes by predicted lengths is told how they are guessed: by default all requests would look alike. */
+static int set_predictor(struct arm *arm, struct err *e)
+{
+	const struct engine_config *c = &arm->s.engine;
+	if (arm->predictor)
+		return predict_parse(&arm->s.engine.predictor, arm->predictor, e);
+	if (!engine_config_predicts(c))
+		return ERR_NONE;
+	return err_set(e, ERR_INPUT,
+		       "--%s %s goes by predicted output lengths: say how they are guessed, --predictor "
+		       "oracle, noisy:SIGMA, mean or max",
+		       c->queue_order == QUEUE_SJF ? "scheduling-policy" : "victim",
+		       c->queue_order == QUEUE_SJF ? "sjf" : "longest-left");
+}
+
+static int check_predictor_used(const struct arms *a, struct err *e)
+{
+	bool used = !a->at[0].predictor;
+	for (int32_t i = 0; i < a->n; i++)
+		used |= engine_config_predicts(&a->at[i].s.engine);
+	if (used)
+		return ERR_NONE;
+	return err_set(e, ERR_INPUT,
+		       "--predictor goes with --scheduling-policy sjf or --victim longest-left: nothing "
+		       "else goes by predicted lengths");
+}
+
 /* Arm number k of the cross product. */
 static int make_arm(struct arms *a, int32_t k, const struct values *policies, const struct values *dims, struct err *e)
 {
@@ -253,6 +279,8 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 	if (retentions)
 		trim_retention(&arm->s.engine);
 	int rc = set_policy(arm, policy, e);
+	if (rc == ERR_NONE)
+		rc = set_predictor(arm, e);
 	if (rc == ERR_NONE)
 		rc = check_hardware(&arm->s, e);
 	if (rc != ERR_NONE)
@@ -344,6 +372,8 @@ int arms_make(struct arms *a, const struct run_opts *o, bool several, struct err
 	if (rc == ERR_NONE)
 		rc = check_param_used(a, "long-prefill-token-threshold", "long_prefill_token_threshold",
 				      o->texts.long_prefill_token_threshold, e);
+	if (rc == ERR_NONE)
+		rc = check_predictor_used(a, e);
 	if (rc == ERR_NONE)
 		rc = check_kernels_used(a, o, e);
 	return rc;

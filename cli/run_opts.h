@@ -15,7 +15,7 @@ struct err;
 
 #define ARMS_MAX 64 /* a longer list is a slip of the keyboard */
 
-extern const char *const onoff_names[], *const queue_order_names[], *const hit_visible_names[];
+extern const char *const onoff_names[], *const hit_visible_names[];
 
 /* What serves the trace: X(field of struct arm, text field, name, type, form, arg, min, max, choices, help). `type` is
  * that of one value, `form` how a command line gives it: OPT_LIST or OPT_SWITCH. */
@@ -38,8 +38,15 @@ extern const char *const onoff_names[], *const queue_order_names[], *const hit_v
 	  onoff_names, "May a prompt be computed in pieces? For policies that know it. Default on.") \
 	X(long_prefill, long_prefill_token_threshold, "long-prefill-token-threshold", OPT_STRING, OPT_LIST, "N", 0, 0, \
 	  NULL, "Most tokens of one prompt per step, 0 = no cap. For policies that know it. Default 0.") \
-	X(s.engine.queue_order, scheduling_policy, "scheduling-policy", OPT_CHOICE, OPT_LIST, "fcfs|priority", 0, 0, \
-	  queue_order_names, "Order of the waiting requests. Default fcfs.") \
+	X(s.engine.queue_order, scheduling_policy, "scheduling-policy", OPT_CHOICE, OPT_LIST, "ORDER", 0, 0, \
+	  queue_order_names, "Order of the waiting requests: fcfs (default), priority, or sjf, the fewest predicted outputs " \
+	  "first.") \
+	X(predictor, predictor, "predictor", OPT_STRING, OPT_LIST, "PREDICTOR", 0, 0, NULL, \
+	  "How sjf and longest-left guess output lengths: max (what a request may produce at most), oracle, noisy:SIGMA (the " \
+	  "truth with a relative error) or mean (of its tenant's so far).") \
+	X(s.engine.victim, victim, "victim", OPT_CHOICE, OPT_LIST, "WHO", 0, 0, victim_names, \
+	  "Who gives way when memory runs out: last (admitted), shortest, longest-left, lowest-priority or least-work-lost. " \
+	  "Default: the policy's own way, mostly last.") \
 	X(s.engine.async_scheduling, async_scheduling, "async-scheduling", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, \
 	  onoff_names, "Plan the next step while one runs. Default off.") \
 	X(kv_cache, kv_cache, "kv-cache", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
@@ -188,7 +195,7 @@ int run_opts_reports(struct run_settings *s, const struct run_opts *o, struct er
 struct arm {
 	struct run_settings s;
 	bool kv_cache, cache_generated;
-	const char *chunked_prefill, *long_prefill; /* as typed, or NULL */
+	const char *predictor, *chunked_prefill, *long_prefill; /* as typed, or NULL */
 	char *policy, *params, *label; /* what s points at */
 };
 

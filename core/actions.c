@@ -130,21 +130,9 @@ static enum plan_status schedule_decode(struct engine *g, struct slot *s)
 
 /* --- admission -------------------------------------------------------------------------------------------------- */
 
-static int32_t bound_of(const struct engine *g, int32_t req, int32_t outputs)
-{
-	int32_t room = g->cfg.max_model_len - g->w->specs[req].prompt_tokens;
-	return outputs < room ? outputs : room;
-}
-
-static int32_t max_out_of(const struct engine *g, int32_t req)
-{
-	const struct spec *s = &g->w->specs[req];
-	return bound_of(g, req, s->max_tokens > 0 ? s->max_tokens : s->output_tokens);
-}
-
 int32_t view_max_tokens(const struct plan *p, int32_t req)
 {
-	return max_out_of(plan_engine(p), req);
+	return queue_most_outputs(&plan_engine(p)->waiting, req);
 }
 
 /* Tokens it will compute in this step: what the prefix hit leaves, at most what the policy allows. */
@@ -252,7 +240,7 @@ static void admit_accounts(struct engine *g, struct slot *s, int32_t hit_tokens)
 	const struct spec *spec = &g->w->specs[s->req];
 	bool again = r->state == REQUEST_PREEMPTED;
 	s->prompt = spec->prompt_tokens;
-	s->max_out = max_out_of(g, s->req);
+	s->max_out = queue_most_outputs(&g->waiting, s->req);
 	s->bound = spec->output_tokens < s->max_out ? spec->output_tokens : s->max_out;
 	s->outputs = s->emitted = r->outputs;
 	s->computed = hit_tokens;
@@ -542,10 +530,10 @@ static enum plan_status preempt(struct engine *g, int32_t req, bool to_back)
 	r->state = REQUEST_PREEMPTED;
 	r->preemptions++;
 	slot_drop(g, s);
-	if (!to_back)
+	if (to_back)
+		queue_arrive(&g->waiting, req);
+	else
 		queue_return(&g->waiting, req);
-	else if (queue_arrive(&g->waiting, req, &g->fault))
-		return PLAN_BAD;
 	g->stats.preemptions++;
 	engine_step(g)->preempted++;
 	engine_step(g)->acts++;

@@ -135,6 +135,7 @@ static int finish(struct engine *g, struct slot *s, int64_t end_ns, struct err *
 	r->state = REQUEST_FINISHED;
 	r->held_until_ns = end_ns;
 	g->stats.finished++;
+	predict_saw(&g->predictor, req, r->outputs);
 	engine_event(g, EVENT_FINISH, end_ns, req, r->outputs, 0);
 	/* The KV of its last token was never written. */
 	if (g->cfg.prefix_caching && memory_ends(g, s, s->prompt + r->outputs - 1))

@@ -110,12 +110,50 @@ int engine_config_resolve(struct engine_config *c, struct err *e)
 	return resolve_max_model_len(c, e);
 }
 
+bool engine_config_predicts(const struct engine_config *c)
+{
+	return c->queue_order == QUEUE_SJF || c->victim == VICTIM_LONGEST_LEFT;
+}
+
+void engine_policy_setup(const struct engine_config *c, struct policy_setup *out)
+{
+	*out = (struct policy_setup){.max_num_seqs = c->max_num_seqs,
+				     .max_num_batched_tokens = c->max_num_batched_tokens,
+				     .max_model_len = c->max_model_len,
+				     .block_size = c->block_size,
+				     .num_blocks = c->num_blocks,
+				     .kv_off = c->kv_off,
+				     .prefix_caching = c->prefix_caching,
+				     .async_scheduling = c->async_scheduling,
+				     .queue_order = c->queue_order,
+				     .victim = c->victim};
+}
+
+/* An order or a choice of victim that the policy would not heed. */
+static int fit_choices(const struct engine *g, struct err *e)
+{
+	const struct policy_traits *t = &g->policy->traits;
+	const struct engine_config *c = &g->cfg;
+	const char *name = g->policy->desc->name;
+	if (c->queue_order != QUEUE_FCFS && t->no_order)
+		return err_set(e, ERR_INPUT, "--scheduling-policy %s has no meaning for policy %s: %s",
+			       queue_order_names[c->queue_order], name, t->no_order);
+	if (c->victim == VICTIM_DEFAULT || (t->victims && !c->kv_off))
+		return ERR_NONE;
+	return err_set(e, ERR_INPUT, "--victim %s has no meaning for policy %s: %s", victim_names[c->victim], name,
+		       c->kv_off      ? "without a KV cache there is no memory to take from anybody"
+		       : t->no_victim ? t->no_victim
+				      : "it never takes memory back from a running request");
+}
+
 /* What the policy's kind asks of the configuration. */
 static int fit_policy(struct engine *g, bool len_given, struct err *e)
 {
 	const struct policy_traits *t = &g->policy->traits;
 	struct engine_config *c = &g->cfg;
 	const char *name = g->policy->desc->name;
+	if (fit_choices(g, e))
+		return ERR_INPUT;
 	if (c->kv_off && !t->kv_off_ok)
 		return err_set(
 			e, ERR_INPUT,
@@ -164,8 +202,13 @@ static int set_up(struct engine *g, bool len_given, struct err *e)
 	g->drops = g->cfg.kv_retention != RETAIN_FULL || g->policy->traits.drops;
 	g->flat = retention_needs_walk(&g->cfg, &g->policy->traits) || g->cfg.exact_walk || g->cfg.async_scheduling ||
 		  g->cfg.kv_off || g->rec.token || g->rec.event;
+	g->waiting = (struct wait_queue){.w = g->w,
+					 .requests = g->requests,
+					 .predictor = &g->predictor,
+					 .max_model_len = g->cfg.max_model_len,
+					 .order = g->cfg.queue_order};
 	if (cohort_init(g, e) || slots_init(g, e) || memory_init(g, e) ||
-	    queue_init(&g->waiting, g->w, g->requests, g->cfg.queue_order == QUEUE_PRIORITY, e))
+	    predict_init(&g->predictor, &g->cfg.predictor, g->w, g->cfg.seed, e) || queue_init(&g->waiting, e))
 		return ERR_MEMORY;
 	rng_init(&g->rng, g->cfg.seed, 0x706f6c69u);
 	return ERR_NONE;
@@ -202,6 +245,7 @@ void engine_free(struct engine *g)
 	cohort_free(g);
 	memory_free(g);
 	queue_free(&g->waiting);
+	predict_free(&g->predictor);
 	for (int i = 0; i < 2; i++) {
 		mem_free(g->steps[i].rows);
 		mem_free(g->steps[i].chunks);
@@ -254,8 +298,7 @@ static int arrive(struct engine *g, int32_t req, int64_t arrival_ns, struct err 
 	enum request_why why = never_fits(g, req);
 	if (!why) {
 		g->requests[req].state = REQUEST_WAITING;
-		if (queue_arrive(&g->waiting, req, e))
-			return ERR_MEMORY;
+		queue_arrive(&g->waiting, req);
 	}
 	engine_event(g, EVENT_ARRIVE, g->now_ns, req, g->waiting.count, 0);
 	if (why)

@@ -13,6 +13,8 @@
 
 #include "core/backend.h"
 #include "core/batch.h"
+#include "core/choices.h"
+#include "core/predict.h"
 #include "core/prefix.h"
 #include "core/record.h"
 #include "core/request.h"
@@ -22,9 +24,9 @@
 struct err;
 struct engine;
 struct policy;
+struct policy_setup;
 struct source;
 
-enum queue_order { QUEUE_FCFS, QUEUE_PRIORITY };
 enum hit_visible { HIT_VISIBLE_ALLOC, HIT_VISIBLE_COMMIT };
 
 struct engine_config {
@@ -46,12 +48,14 @@ struct engine_config {
 	int32_t kv_window; /* tokens kept behind each row, itself counted; 0 with full */
 	int32_t kv_sink; /* first tokens kept; 0 unless sink-window */
 	enum queue_order queue_order;
+	struct predict_config predictor; /* of output lengths, for orders and victims that go by them */
+	enum victim victim;
 	bool async_scheduling; /* plan step t+1 while step t runs */
 	bool single_steps; /* never take several uniform steps at once (tests) */
 	bool exact_walk; /* never take the uniform fast path at all (tests) */
 	bool check; /* verify every invariant after every step */
 	int32_t max_concurrency; /* client side: requests in flight at most; 0 = no limit */
-	uint64_t seed; /* of the policy's random stream */
+	uint64_t seed; /* of the policy's random stream and of the predictor's errors */
 	int16_t replica;
 };
 
@@ -61,6 +65,12 @@ void engine_config_default(struct engine_config *c);
 /* Fills in what follows from the rest (max_model_len) and checks what does not depend on the policy: ERR_INPUT names the
  * values that do not fit together. engine_create does it as well; call it earlier to tell a policy the result. */
 int engine_config_resolve(struct engine_config *c, struct err *e);
+
+/* Does anything go by the predictor? */
+bool engine_config_predicts(const struct engine_config *c);
+
+/* What a policy's create() is told of a resolved configuration. */
+void engine_policy_setup(const struct engine_config *c, struct policy_setup *out);
 
 /* Totals of a run so far. */
 struct engine_stats {

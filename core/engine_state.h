@@ -150,6 +150,7 @@ struct engine {
 	int64_t held_ticks; /* steps they have gone on for; a held slot's base_tick is on this scale */
 	int64_t next_order;
 
+	struct predictor predictor;
 	struct wait_queue waiting;
 	int64_t *preempted_at; /* [w->n] and */
 	int32_t *peak; /* [w->n]: made at the first preemption */

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/choices.h"
+
 #define POLICY_ABI 1
 
 struct err;
@@ -47,13 +49,18 @@ struct policy_traits {
 	bool drops; /* plan_drop() is used: a prefix tree, contiguous memory and padding are refused */
 	bool pads; /* prompts may be padded */
 	bool whole_prompts; /* never chunks: a prompt beyond the budget can never run and is rejected on arrival */
+	bool victims; /* when memory runs out it asks view_victim() who gives way */
+	const char
+		*no_victim; /* when not: why --victim has no meaning for it, "it ..."; NULL = it never takes any back */
+	const char *no_order; /* why --scheduling-policy has none, "it ..."; NULL = it takes the queue's order */
 };
 
 /* What create() is told of the run. */
 struct policy_setup {
 	int32_t max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
 	bool kv_off, prefix_caching, async_scheduling;
-	int queue_order; /* enum queue_order */
+	enum queue_order queue_order;
+	enum victim victim;
 };
 
 struct policy_desc {
@@ -109,6 +116,8 @@ int32_t view_running_first(const struct plan *p);
 int32_t view_running_next(const struct plan *p, int32_t req);
 int32_t view_running_last(const struct plan *p);
 int32_t view_running_prev(const struct plan *p, int32_t req);
+/* The running request that is to give way when memory runs out, as --victim has it: the last admitted by default. */
+int32_t view_victim(const struct plan *p);
 int32_t view_waiting_first(const struct plan *p);
 int32_t view_waiting_next(const struct plan *p, int32_t req);
 /* Running requests whose prompt is not yet computed, in admission order. */

@@ -5,118 +5,82 @@
 #include "core/err.h"
 #include "core/mem.h"
 
-static int add_level(struct wait_queue *q, int64_t at, int32_t priority, struct err *e)
-{
-	if (mem_grow((void **)&q->levels, &q->cap_levels, q->n_levels + 1, sizeof *q->levels))
-		return err_no_memory(e, "priority levels");
-	memmove(&q->levels[at + 1], &q->levels[at], (size_t)(q->n_levels - at) * sizeof *q->levels);
-	q->levels[at] = (struct wait_level){priority, -1, -1};
-	q->n_levels++;
-	return ERR_NONE;
-}
+const char *const queue_order_names[] = {"fcfs", "priority", "sjf", NULL};
 
-int queue_init(struct wait_queue *q, const struct workload *w, const struct request *requests, bool by_priority,
-	       struct err *e)
+static order_key *const keys[] = {[QUEUE_PRIORITY] = order_priority, [QUEUE_SJF] = order_sjf};
+
+int queue_init(struct wait_queue *q, struct err *e)
 {
-	memset(q, 0, sizeof *q);
-	q->w = w;
-	q->requests = requests;
-	q->by_priority = by_priority;
-	q->next = mem_alloc((size_t)w->n * sizeof *q->next);
-	q->prev = mem_alloc((size_t)w->n * sizeof *q->prev);
-	if (!q->next || !q->prev)
-		return err_no_memory(e, "waiting queue");
-	return by_priority ? ERR_NONE : add_level(q, 0, 0, e);
+	q->count = 0;
+	q->head = q->tail = -1;
+	q->key = keys[q->order];
+	if (q->key)
+		return wait_tree_init(&q->tree, q->w->n, e);
+	q->next = mem_alloc((size_t)q->w->n * sizeof *q->next);
+	q->prev = mem_alloc((size_t)q->w->n * sizeof *q->prev);
+	return q->next && q->prev ? ERR_NONE : err_no_memory(e, "waiting queue");
 }
 
 void queue_free(struct wait_queue *q)
 {
 	mem_free(q->next);
 	mem_free(q->prev);
-	mem_free(q->levels);
+	wait_tree_free(&q->tree);
 	memset(q, 0, sizeof *q);
 }
 
-/* The first level whose priority is not below the request's. */
-static int64_t level_at(const struct wait_queue *q, int32_t req)
+static void insert_after(struct wait_queue *q, int32_t req, int32_t after)
 {
-	if (!q->by_priority)
-		return 0;
-	int64_t lo = 0, hi = q->n_levels;
-	while (lo < hi) {
-		int64_t mid = (lo + hi) / 2;
-		if (q->levels[mid].priority < q->w->specs[req].priority)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-static void insert_after(struct wait_queue *q, struct wait_level *l, int32_t req, int32_t after)
-{
-	int32_t before = after < 0 ? l->head : q->next[after];
+	int32_t before = after < 0 ? q->head : q->next[after];
 	q->prev[req] = after;
 	q->next[req] = before;
-	*(after < 0 ? &l->head : &q->next[after]) = req;
-	*(before < 0 ? &l->tail : &q->prev[before]) = req;
+	*(after < 0 ? &q->head : &q->next[after]) = req;
+	*(before < 0 ? &q->tail : &q->prev[before]) = req;
+}
+
+void queue_arrive(struct wait_queue *q, int32_t req)
+{
 	q->count++;
-}
-
-static bool goes_before(const struct wait_queue *q, int32_t a, int32_t b)
-{
-	int64_t x = q->requests[a].arrival_ns, y = q->requests[b].arrival_ns;
-	return x != y ? x < y : a < b;
-}
-
-int queue_arrive(struct wait_queue *q, int32_t req, struct err *e)
-{
-	int64_t at = level_at(q, req);
-	if (at == q->n_levels || (q->by_priority && q->levels[at].priority != q->w->specs[req].priority))
-		if (add_level(q, at, q->w->specs[req].priority, e))
-			return ERR_MEMORY;
-	struct wait_level *l = &q->levels[at];
-	int32_t after = l->tail;
-	while (q->by_priority && after >= 0 && goes_before(q, req, after))
-		after = q->prev[after];
-	insert_after(q, l, req, after);
-	return ERR_NONE;
+	if (q->key)
+		wait_tree_add(&q->tree, req, q->key(q, req));
+	else
+		insert_after(q, req, q->tail);
 }
 
 void queue_return(struct wait_queue *q, int32_t req)
 {
-	struct wait_level *l = &q->levels[level_at(q, req)];
-	int32_t after = -1, next = l->head;
-	while (q->by_priority && next >= 0 && goes_before(q, next, req)) {
-		after = next;
-		next = q->next[next];
-	}
-	insert_after(q, l, req, after);
+	q->count++;
+	if (q->key)
+		wait_tree_add(&q->tree, req, q->key(q, req));
+	else
+		insert_after(q, req, -1);
 }
 
 void queue_remove(struct wait_queue *q, int32_t req)
 {
-	struct wait_level *l = &q->levels[level_at(q, req)];
-	int32_t prev = q->prev[req], next = q->next[req];
-	*(prev < 0 ? &l->head : &q->next[prev]) = next;
-	*(next < 0 ? &l->tail : &q->prev[next]) = prev;
 	q->count--;
-}
-
-static int32_t first_from(const struct wait_queue *q, int64_t level)
-{
-	for (; level < q->n_levels; level++)
-		if (q->levels[level].head >= 0)
-			return q->levels[level].head;
-	return -1;
+	if (q->key) {
+		wait_tree_take(&q->tree, req);
+		return;
+	}
+	int32_t prev = q->prev[req], next = q->next[req];
+	*(prev < 0 ? &q->head : &q->next[prev]) = next;
+	*(next < 0 ? &q->tail : &q->prev[next]) = prev;
 }
 
 int32_t queue_first(const struct wait_queue *q)
 {
-	return first_from(q, 0);
+	return q->key ? wait_tree_first(&q->tree) : q->head;
 }
 
 int32_t queue_next(const struct wait_queue *q, int32_t req)
 {
-	return q->next[req] >= 0 ? q->next[req] : first_from(q, level_at(q, req) + 1);
+	return q->key ? wait_tree_next(&q->tree, req) : q->next[req];
+}
+
+int32_t queue_most_outputs(const struct wait_queue *q, int32_t req)
+{
+	const struct spec *s = &q->w->specs[req];
+	int32_t most = s->max_tokens > 0 ? s->max_tokens : s->output_tokens, room = q->max_model_len - s->prompt_tokens;
+	return most < room ? most : room;
 }

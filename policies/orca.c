@@ -22,7 +22,8 @@ static const struct policy_param params[N_PARAMS] = {
 		     "contiguous memory reserved per request: its prompt and most outputs, or the model's longest "
 		     "sequence"},
 	[PAGED] = {"paged", PARAM_BOOL, "off", 0, 0, NULL,
-		   "take blocks on demand instead of a reservation; when they run out the last admitted is recomputed"},
+		   "take blocks on demand instead of a reservation; when they run out one request is recomputed, the "
+		   "last admitted unless --victim says another"},
 };
 
 static int create(void **self, const union policy_value *values, const struct policy_setup *setup,
@@ -37,6 +38,8 @@ static int create(void **self, const union policy_value *values, const struct po
 	traits->unbudgeted = true;
 	traits->contiguous = !c->paged;
 	traits->steady = true;
+	traits->victims = c->paged;
+	traits->no_victim = "it reserves memory and never takes any back; orca:paged=on does";
 	traits->kv_off_ok = true;
 	*self = c;
 	return ERR_NONE;
@@ -53,7 +56,7 @@ static bool run_all(struct plan *p)
 	bool fits = true;
 	while (plan_decodes(p) == PLAN_NO_SPACE) {
 		fits = false;
-		if (plan_preempt(p, view_running_last(p)) != PLAN_OK)
+		if (plan_preempt(p, view_victim(p)) != PLAN_OK)
 			return false;
 	}
 	/* Only without a KV cache: everything is computed again. */

@@ -13,7 +13,9 @@ static int create(void **self, const union policy_value *values, const struct po
 {
 	(void)values;
 	(void)setup;
-	(void)traits; /* not steady: who waits is drawn anew in every step */
+	/* Not steady: who waits is drawn anew in every step. */
+	traits->no_victim = "it draws at random who gives way";
+	traits->no_order = "it draws at random who is served next";
 	(void)e;
 	*self = NULL;
 	return ERR_NONE;

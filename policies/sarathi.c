@@ -36,6 +36,7 @@ static int create(void **self, const union policy_value *values, const struct po
 		s->chunk_size = setup->max_num_batched_tokens;
 	s->watermark = (int32_t)(values[WATERMARK].f * setup->num_blocks);
 	traits->steady = true;
+	traits->victims = true;
 	*self = s;
 	return ERR_NONE;
 }

@@ -28,6 +28,7 @@ struct candidate {
 struct sglang {
 	enum order order;
 	bool mixed, caching;
+	bool own_victim; /* who is retracted; else whom --victim says */
 	int32_t chunk; /* tokens of prompts per step */
 	double start, least, decay; /* of */
 	double ratio; /* share of its largest output that a running request is taken to still produce */
@@ -69,7 +70,8 @@ static int create(void **self, const union policy_value *values, const struct po
 	s->decay = (s->start - s->least) / DECAY_STEPS;
 	s->ratio = s->start;
 	/* Not steady: the ratio moves with every step. */
-	(void)traits;
+	traits->victims = true;
+	s->own_victim = setup->victim == VICTIM_DEFAULT;
 	*self = s;
 	return ERR_NONE;
 }
@@ -82,9 +84,11 @@ static void destroy(void *self)
 /* --- decodes ------------------------------------------------------------------------------------------------------ */
 
 /* Fewest outputs, then the longest prompt, then the last admitted. */
-static int32_t to_retract(const struct plan *p)
+static int32_t to_retract(const struct sglang *s, const struct plan *p)
 {
 	int32_t worst = view_running_last(p);
+	if (!s->own_victim)
+		return view_victim(p);
 	for (int32_t r = view_running_prev(p, worst); r >= 0; r = view_running_prev(p, r)) {
 		int32_t a = view_outputs(p, r), b = view_outputs(p, worst);
 		if (a < b || (a == b && view_prompt(p, r) > view_prompt(p, worst)))
@@ -95,7 +99,7 @@ static int32_t to_retract(const struct plan *p)
 
 static bool retract_one(struct sglang *s, struct plan *p, int32_t *retracted)
 {
-	if (view_running(p) < 2 || plan_retract(p, to_retract(p)) != PLAN_OK)
+	if (view_running(p) < 2 || plan_retract(p, to_retract(s, p)) != PLAN_OK)
 		return false;
 	s->full = false;
 	++*retracted;

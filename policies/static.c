@@ -44,6 +44,8 @@ static int create(void **self, const union policy_value *values, const struct po
 	traits->unbudgeted = true;
 	traits->contiguous = n->reserve;
 	traits->steady = true;
+	traits->victims = !n->reserve;
+	traits->no_victim = "it reserves memory and never takes any back; static:reserve=off does";
 	traits->kv_off_ok = true;
 	traits->pads = n->pad;
 	*self = n;
@@ -63,9 +65,9 @@ static void on_finish(void *self, struct plan *p, int32_t req)
 
 static void run_batch(struct plan *p)
 {
-	/* Only without a reservation can memory run out: the last of the batch waits for the next one. */
+	/* Only without a reservation can memory run out: one of the batch waits for the next one. */
 	while (plan_decodes(p) == PLAN_NO_SPACE)
-		if (plan_preempt(p, view_running_last(p)) != PLAN_OK)
+		if (plan_preempt(p, view_victim(p)) != PLAN_OK)
 			return;
 	for (int32_t r = view_prefilling_first(p); r >= 0; r = view_prefilling_next(p, r))
 		if (plan_run(p, r, view_need(p, r)) != PLAN_OK)

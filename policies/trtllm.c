@@ -72,6 +72,9 @@ static int create(void **self, const union policy_value *values, const struct po
 		return err_no_memory(e, "policy trtllm");
 	}
 	traits->steady = true;
+	traits->victims = t->capacity == MAX_UTILIZATION;
+	traits->no_victim = "guaranteed_no_evict never takes memory back; "
+			    "trtllm:capacity_scheduler=max_utilization does";
 	traits->whole_prompts = !t->chunking;
 	*self = t;
 	return ERR_NONE;

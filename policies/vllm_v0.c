@@ -36,6 +36,7 @@ static int create(void **self, const union policy_value *values, const struct po
 	v->delay_factor = values[DELAY_FACTOR].f;
 	v->watermark = (int32_t)(values[WATERMARK].f * setup->num_blocks);
 	traits->whole_prompts = true;
+	traits->victims = true;
 	/* Not steady: that every sequence must find a free block, needed or not, is checked in each step. */
 	*self = v;
 	return ERR_NONE;

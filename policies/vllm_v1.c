@@ -13,7 +13,7 @@ struct vllm_v1 {
 	int64_t threshold; /* most tokens of one prompt per step; 0 = no cap */
 	bool chunking;
 	bool whole_must_fit;
-	bool by_priority;
+	bool least_important; /* gives way; else whom --victim says */
 	int32_t watermark; /* blocks */
 	bool drops;
 	int32_t keep_pages; /* of each request, when pages are dropped */
@@ -54,7 +54,8 @@ static int create(void **self, const union policy_value *values, const struct po
 	c->threshold = values[THRESHOLD].i;
 	c->chunking = values[CHUNKING].i;
 	c->whole_must_fit = values[RESERVE].i;
-	c->by_priority = setup->queue_order == 1;
+	c->least_important = setup->queue_order == QUEUE_PRIORITY && setup->victim == VICTIM_DEFAULT;
+	traits->victims = true;
 	c->watermark = (int32_t)(values[WATERMARK].f * setup->num_blocks);
 	c->drops = values[SHORTAGE].i;
 	c->keep_pages = (int32_t)((values[DROP_KEEP].i + setup->block_size - 1) / setup->block_size);
@@ -70,12 +71,13 @@ static void destroy(void *self)
 	mem_free(self);
 }
 
-/* The running request that gives way: the last admitted, or the least important (latest among equals). */
+/* The running request that gives way: with --scheduling-policy priority the least important (latest among equals), as in
+ * vLLM. */
 static int32_t victim(const struct vllm_v1 *c, const struct plan *p)
 {
+	if (!c->least_important)
+		return view_victim(p);
 	int32_t worst = view_running_last(p);
-	if (!c->by_priority)
-		return worst;
 	for (int32_t r = view_running_prev(p, worst); r >= 0; r = view_running_prev(p, r)) {
 		int32_t a = view_priority(p, r), b = view_priority(p, worst);
 		int64_t x = view_arrival_ns(p, r), y = view_arrival_ns(p, worst);

@@ -6,17 +6,19 @@ static enum plan_status decode_one(struct plan *p, int32_t req, int32_t spare)
 	return view_free_blocks(p) < spare && view_running(p) > 1 ? PLAN_NO_SPACE : plan_run(p, req, 1);
 }
 
-/* False when it had to give way itself, or the run has failed. */
-static bool decode(struct plan *p, int32_t req, int32_t spare, int32_t *preempted)
+/* False when the run has failed. *next: who comes after it; it may give way as well. */
+static bool decode(struct plan *p, int32_t req, int32_t spare, int32_t *preempted, int32_t *next)
 {
 	enum plan_status status;
 	while ((status = decode_one(p, req, spare)) == PLAN_NO_SPACE) {
-		int32_t victim = view_running_last(p);
+		int32_t victim = view_victim(p);
+		if (victim == *next)
+			*next = view_running_next(p, victim);
 		if (plan_preempt(p, victim) != PLAN_OK)
 			return false;
 		++*preempted;
 		if (victim == req)
-			return false;
+			return true;
 	}
 	return status == PLAN_OK;
 }
@@ -28,9 +30,9 @@ void walk_decodes(struct plan *p, int32_t spare, int32_t *preempted)
 	if ((int64_t)view_decoding(p) * spare <= view_free_blocks(p) && plan_decodes(p) == PLAN_OK)
 		return;
 	for (int32_t r = view_running_first(p); r >= 0; r = next) {
-		if (view_is_decoding(p, r) && view_need(p, r) > 0 && !decode(p, r, spare, preempted))
-			return;
 		next = view_running_next(p, r);
+		if (view_is_decoding(p, r) && view_need(p, r) > 0 && !decode(p, r, spare, preempted, &next))
+			return;
 	}
 }
 

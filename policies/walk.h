@@ -7,8 +7,8 @@
 
 #include "core/policy.h"
 
-/* One token for each decoding request, in admission order. When blocks run out the last admitted gives way until it fits;
- * a request that is itself the last ends the walk. `spare`: blocks that must be free for a request to get its token,
+/* One token for each decoding request, in admission order. When blocks run out others give way until it fits,
+ * whom --victim says; one that gives way itself is passed over. `spare`: blocks that must be free for a request to get its token,
  * whether it needs one or not, while others run. *preempted counts those that gave way. */
 void walk_decodes(struct plan *p, int32_t spare, int32_t *preempted);
 

@@ -75,14 +75,8 @@ static int serve(const struct world *c, const struct workload *w, struct err *e)
 	cfg.queue_order = c->priority ? QUEUE_PRIORITY : QUEUE_FCFS;
 	cfg.check = true;
 	int rc = engine_config_resolve(&cfg, e);
-	const struct policy_setup setup = {.max_num_seqs = cfg.max_num_seqs,
-					   .max_num_batched_tokens = cfg.max_num_batched_tokens,
-					   .max_model_len = cfg.max_model_len,
-					   .block_size = cfg.block_size,
-					   .num_blocks = cfg.num_blocks,
-					   .prefix_caching = cfg.prefix_caching,
-					   .async_scheduling = cfg.async_scheduling,
-					   .queue_order = cfg.queue_order};
+	struct policy_setup setup;
+	engine_policy_setup(&cfg, &setup);
 	if (!rc)
 		rc = policy_parse_params(d, c->params, values, e);
 	if (!rc)

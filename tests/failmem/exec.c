@@ -70,14 +70,8 @@ static int open_engine(struct served *s, const struct world *c, struct err *e)
 	cfg.kv_off = c->kv_off;
 	cfg.exact_walk = true;
 	int rc = engine_config_resolve(&cfg, e);
-	const struct policy_setup setup = {.max_num_seqs = cfg.max_num_seqs,
-					   .max_num_batched_tokens = cfg.max_num_batched_tokens,
-					   .max_model_len = cfg.max_model_len,
-					   .block_size = cfg.block_size,
-					   .num_blocks = cfg.num_blocks,
-					   .kv_off = cfg.kv_off,
-					   .prefix_caching = cfg.prefix_caching,
-					   .async_scheduling = cfg.async_scheduling};
+	struct policy_setup setup;
+	engine_policy_setup(&cfg, &setup);
 	if (!rc)
 		rc = policy_parse_params(d, c->params, values, e);
 	if (!rc)

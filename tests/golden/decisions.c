@@ -124,12 +124,8 @@ static int drive(const struct policy_desc *d, const struct scenario *sc, bool pr
 	c.prefix_caching = prefix_caching;
 	c.check = true;
 	int rc = engine_config_resolve(&c, e);
-	const struct policy_setup setup = {.max_num_seqs = c.max_num_seqs,
-					   .max_num_batched_tokens = c.max_num_batched_tokens,
-					   .max_model_len = c.max_model_len,
-					   .block_size = c.block_size,
-					   .num_blocks = c.num_blocks,
-					   .prefix_caching = c.prefix_caching};
+	struct policy_setup setup;
+	engine_policy_setup(&c, &setup);
 	union policy_value *values = mem_zalloc((size_t)d->n_params + 1, sizeof *values);
 	if (rc == ERR_NONE)
 		rc = policy_parse_params(d, NULL, values, e);

@@ -69,9 +69,8 @@ static int set_up(struct machine *m, const struct random_case *c, const struct w
 	cfg.single_steps = how->single_steps;
 	cfg.check = how->check;
 	int rc = engine_config_resolve(&cfg, e);
-	struct policy_setup setup = {
-		cfg.max_num_seqs, cfg.max_num_batched_tokens, cfg.max_model_len,    cfg.block_size, cfg.num_blocks,
-		cfg.kv_off,       cfg.prefix_caching,         cfg.async_scheduling, cfg.queue_order};
+	struct policy_setup setup;
+	engine_policy_setup(&cfg, &setup);
 	m->recorder = (struct recorder){.ctx = out, .gap = on_gap};
 	m->recorder.event = how->events ? on_event : NULL;
 	m->recorder.step = how->steps ? on_step : NULL;

@@ -149,15 +149,8 @@ static bool open_scheduler(struct machine *m, const struct random_case *c, struc
 		return false;
 	m->requests = calloc((size_t)m->w.n + 1, sizeof *m->requests);
 	int rc = engine_config_resolve(&cfg, e);
-	struct policy_setup setup = {.max_num_seqs = cfg.max_num_seqs,
-				     .max_num_batched_tokens = cfg.max_num_batched_tokens,
-				     .max_model_len = cfg.max_model_len,
-				     .block_size = cfg.block_size,
-				     .num_blocks = cfg.num_blocks,
-				     .kv_off = cfg.kv_off,
-				     .prefix_caching = cfg.prefix_caching,
-				     .async_scheduling = cfg.async_scheduling,
-				     .queue_order = cfg.queue_order};
+	struct policy_setup setup;
+	engine_policy_setup(&cfg, &setup);
 	if (!rc)
 		rc = policy_open(&m->policy, c->policy, c->values, &setup, e);
 	if (!rc)

@@ -111,15 +111,8 @@ static bool watch_open(struct watch *s, const struct random_case *c, bool aborti
 	if (tokens)
 		s->recorder.token = on_token;
 	int rc = engine_config_resolve(&cfg, e);
-	struct policy_setup setup = {.max_num_seqs = cfg.max_num_seqs,
-				     .max_num_batched_tokens = cfg.max_num_batched_tokens,
-				     .max_model_len = cfg.max_model_len,
-				     .block_size = cfg.block_size,
-				     .num_blocks = cfg.num_blocks,
-				     .kv_off = cfg.kv_off,
-				     .prefix_caching = cfg.prefix_caching,
-				     .async_scheduling = cfg.async_scheduling,
-				     .queue_order = cfg.queue_order};
+	struct policy_setup setup;
+	engine_policy_setup(&cfg, &setup);
 	if (!rc)
 		rc = policy_open(&s->policy, c->policy, c->values, &setup, e);
 	if (!rc)

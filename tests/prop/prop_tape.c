@@ -104,15 +104,8 @@ static void drive(const struct setting *s, struct backend *b, const volatile int
 	t->requests = calloc((size_t)s->w->n + 1, sizeof *t->requests);
 	cfg.check = walked;
 	t->rc = engine_config_resolve(&cfg, &t->err);
-	const struct policy_setup setup = {.max_num_seqs = cfg.max_num_seqs,
-					   .max_num_batched_tokens = cfg.max_num_batched_tokens,
-					   .max_model_len = cfg.max_model_len,
-					   .block_size = cfg.block_size,
-					   .num_blocks = cfg.num_blocks,
-					   .kv_off = cfg.kv_off,
-					   .prefix_caching = cfg.prefix_caching,
-					   .async_scheduling = cfg.async_scheduling,
-					   .queue_order = (int)cfg.queue_order};
+	struct policy_setup setup;
+	engine_policy_setup(&cfg, &setup);
 	if (!t->rc)
 		t->rc = policy_open(&policy, s->policy, s->values, &setup, &t->err);
 	if (!t->rc)

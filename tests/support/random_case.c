@@ -25,7 +25,7 @@ static int64_t pick(struct rng *r, const int64_t *of, int32_t n)
 /* What a run looks like as a whole; drawn first, so that cases differ in kind and not only in detail. */
 struct taste {
 	int64_t gap_ns, prompt, output;
-	bool bursts, priorities, sharing, parents, loose_max;
+	bool bursts, priorities, tenants, sharing, parents, loose_max;
 };
 
 static void draw_segments(struct rng *r, struct random_case *c, int32_t i)
@@ -75,10 +75,10 @@ static void draw_request(struct rng *r, struct random_case *c, int32_t i, const 
 		q->max_tokens = (int32_t)between(r, 1, q->max_tokens);
 	if (t->priorities)
 		q->priority = (int32_t)between(r, 0, 2);
-	if (t->sharing) {
+	if (t->tenants)
+		q->tenant = (int32_t)between(r, 0, CASE_TENANTS - 1);
+	if (t->sharing)
 		draw_segments(r, c, i);
-		q->tenant = chance(r, 20) ? (int32_t)between(r, 1, 2) : 0;
-	}
 	if (t->parents && i > 0 && chance(r, 40)) {
 		q->n_parents = (int32_t)between(r, 1, i > 1 ? CASE_PARENTS : 1);
 		q->parent[0] = (int32_t)between(r, 0, i - 1);
@@ -121,6 +121,21 @@ static void draw_params(struct rng *r, struct random_case *c)
 	}
 }
 
+/* In which order they are served and who gives way. */
+static void draw_choices(struct rng *r, struct engine_config *g, bool priorities)
+{
+	static const double sigmas[] = {0, 0.1, 0.5, 2};
+	g->queue_order = QUEUE_FCFS;
+	if (priorities ? chance(r, 75) : chance(r, 5))
+		g->queue_order = QUEUE_PRIORITY;
+	else if (chance(r, 40))
+		g->queue_order = (enum queue_order)between(r, QUEUE_SJF, QUEUE_ORDERS - 1);
+	if (chance(r, 50))
+		g->victim = (enum victim)between(r, VICTIM_LAST, VICTIM_LEAST_WORK_LOST);
+	g->predictor.kind = (enum predict_kind)between(r, PREDICT_MAX, PREDICT_MEAN);
+	g->predictor.sigma = sigmas[between(r, 0, 3)];
+}
+
 static void draw_config(struct rng *r, struct random_case *c)
 {
 	static const int64_t sizes[] = {1, 2, 3, 4, 4, 5, 8, 8, 16, 16};
@@ -148,7 +163,7 @@ static void draw_config(struct rng *r, struct random_case *c)
 		g->max_model_len = (int32_t)between(r, 1, (int64_t)g->num_blocks * g->block_size);
 	if (chance(r, 15))
 		g->window = (int32_t)between(r, 1, longest + 2);
-	g->queue_order = priorities && chance(r, 75) ? QUEUE_PRIORITY : QUEUE_FCFS;
+	draw_choices(r, g, priorities);
 	g->prefix_caching = sharing;
 	g->hit_visible = chance(r, 50) ? HIT_VISIBLE_ALLOC : HIT_VISIBLE_COMMIT;
 	g->async_scheduling = chance(r, 25);
@@ -196,6 +211,10 @@ void random_case_settings(struct random_case *c, int32_t attempt)
 		c->cfg.kv_retention = RETAIN_FULL;
 		c->cfg.kv_window = c->cfg.kv_sink = 0;
 	}
+	if (attempt > 4)
+		c->cfg.victim = VICTIM_DEFAULT;
+	if (attempt > 6)
+		c->cfg.queue_order = QUEUE_FCFS;
 }
 
 void random_case_make(struct random_case *c, uint64_t seed, const struct policy_desc *policy, int32_t largest)
@@ -213,6 +232,7 @@ void random_case_make(struct random_case *c, uint64_t seed, const struct policy_
 	struct taste t = {.gap_ns = pick(&r, gaps, 5), .prompt = pick(&r, prompts, 4), .output = pick(&r, outputs, 4)};
 	t.bursts = chance(&r, 50);
 	t.priorities = chance(&r, 40);
+	t.tenants = chance(&r, 40);
 	t.sharing = chance(&r, 40);
 	t.parents = chance(&r, 25);
 	t.loose_max = chance(&r, 50);
@@ -283,12 +303,11 @@ static int add_request(const struct case_req *q, struct workload *w, struct err 
 			 .output_tokens = q->output,
 			 .max_tokens = q->max_tokens,
 			 .priority = q->priority,
+			 .tenant = q->tenant,
 			 .session = -1,
 			 .n_hashes = q->n_segments,
 			 .row = (int32_t)w->n + 1};
 	int rc = ERR_NONE;
-	if (q->tenant)
-		rc = workload_tenant(w, q->tenant == 1 ? "one" : "two", &s.tenant, e);
 	for (int32_t k = 0; k < q->n_segments && !rc; k++)
 		rc = workload_add_segment(w, q->segment[k], q->segment_tokens[k], e);
 	return rc ? rc : workload_add(w, &s, e);
@@ -302,6 +321,12 @@ bool random_case_workload(const struct random_case *c, struct workload *w)
 	int32_t *child = malloc(sizeof *child * (size_t)(c->n * CASE_PARENTS + 1));
 	int rc = parent && child ? ERR_NONE : err_no_memory(&e, "a test's workload");
 	workload_init(w);
+	for (int32_t i = 0; i < CASE_TENANTS && !rc; i++) {
+		const char name[] = {(char)('a' + i), '\0'};
+		int32_t index;
+		if (i > 0)
+			rc = workload_tenant(w, name, &index, &e);
+	}
 	for (int32_t i = 0; i < c->n && !rc; i++) {
 		rc = add_request(&c->reqs[i], w, &e);
 		for (int32_t p = 0; p < c->reqs[i].n_parents && !rc; p++) {
@@ -329,7 +354,7 @@ static void print_request(const struct random_case *c, int32_t i, FILE *f)
 	if (q->priority)
 		fprintf(f, ", \"priority\": %d", q->priority);
 	if (q->tenant)
-		fprintf(f, ", \"class\": \"%s\"", q->tenant == 1 ? "one" : "two");
+		fprintf(f, ", \"class\": \"%c\"", 'a' + q->tenant);
 	for (int32_t k = 0; k < q->n_parents; k++)
 		fprintf(f, "%s\"%d\"%s", k ? ", " : ", \"after\": [", q->parent[k] + 1,
 			k + 1 == q->n_parents ? "]" : "");
@@ -355,10 +380,12 @@ void random_case_print(const struct random_case *c, FILE *f)
 		g->kv_sink);
 	fprintf(f, "# kv_off %d, prefix_caching %d, hit_visible %s, queue %s, async %d, max_concurrency %d\n",
 		g->kv_off, g->prefix_caching, g->hit_visible == HIT_VISIBLE_ALLOC ? "alloc" : "commit",
-		g->queue_order == QUEUE_PRIORITY ? "priority" : "fcfs", g->async_scheduling, g->max_concurrency);
+		queue_order_names[g->queue_order], g->async_scheduling, g->max_concurrency);
 	fprintf(f, "# prefix_cache %s, prefix_eviction %s, cache_prompts_only %d, cache_salt %s\n",
 		prefix_cache_names[g->prefix_cache], prefix_eviction_names[g->prefix_eviction], g->cache_prompts_only,
 		cache_salt_names[g->cache_salt]);
+	char predictor[40];
+	fprintf(f, "# victim %s, predictor %s\n", victim_names[g->victim], predict_text(&g->predictor, predictor));
 	fprintf(f, "# cost %lld + %lld x prefill + %lld x decodes + %lld x context ns\n", (long long)c->cost_a,
 		(long long)c->cost_b, (long long)c->cost_c, (long long)c->cost_d);
 	for (int32_t i = 0; i < c->n; i++)

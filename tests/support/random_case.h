@@ -12,7 +12,7 @@
 #include "core/policy.h"
 #include "core/rng.h"
 
-enum { CASE_SEGMENTS = 6, CASE_PARENTS = 2, CASE_PARAMS = 16 };
+enum { CASE_SEGMENTS = 6, CASE_PARENTS = 2, CASE_PARAMS = 16, CASE_TENANTS = 4 };
 
 struct case_req {
 	int64_t arrival_ns; /* with parents: the delay */

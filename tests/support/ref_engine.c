@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/rng.h"
+
 /* Where a token's content comes from: two tokens are the same when all three agree. */
 struct token {
 	uint64_t id;
@@ -29,6 +31,7 @@ struct seq { /* one request */
 	bool decoding, held;
 	int32_t in_tree, keep; /* radix: pages that joined the tree or will; tokens that may before it ends */
 	int64_t out_since_ns; /* preempted since */
+	int32_t key; /* sjf: outputs it was taken to still produce as it began to wait */
 	/* source */
 	int32_t parents_left;
 	int64_t ready_ns;
@@ -167,6 +170,11 @@ static void list_remove(int32_t *list, int32_t *n, int32_t value)
 			(*n)--;
 			return;
 		}
+}
+
+static int32_t least(int32_t a, int32_t b)
+{
+	return a < b ? a : b;
 }
 
 static int32_t blocks_for(const struct ref *f, int64_t tokens)
@@ -549,15 +557,67 @@ static void drop_all_unseen(struct ref *f)
 
 /* --- the waiting queue ---------------------------------------------------------------------------------------- */
 
+/* --- predicted lengths ---------------------------------------------------------------------------------------- */
+
+static int32_t guess(const struct ref *f, int32_t req)
+{
+	const struct spec *s = &f->w->specs[req];
+	double most = least(s->max_tokens, f->s->cfg.max_model_len - s->prompt_tokens), x = most;
+	int64_t sum = 0, n = 0;
+	struct rng r;
+	switch (f->s->cfg.predictor.kind) {
+	case PREDICT_MAX:
+		break;
+	case PREDICT_ORACLE:
+		x = s->output_tokens;
+		break;
+	case PREDICT_NOISY:
+		rng_init(&r, f->s->cfg.seed, UINT64_C(0x70726564) << 32 | (uint32_t)req);
+		x = -6;
+		for (int i = 0; i < 12; i++)
+			x += rng_unit(&r);
+		x = s->output_tokens * (1 + f->s->cfg.predictor.sigma * x);
+		break;
+	case PREDICT_MEAN:
+		for (int32_t i = 0; i < f->w->n; i++)
+			if (f->out->requests[i].state == REQUEST_FINISHED && f->w->specs[i].tenant == s->tenant) {
+				sum += f->out->requests[i].outputs;
+				n++;
+			}
+		x = n ? (double)sum / (double)n : most;
+		break;
+	}
+	x = x > most ? most : x;
+	return x < 1 ? 1 : (int32_t)(x + 0.5);
+}
+
+static int32_t guessed_left(const struct ref *f, int32_t req, int32_t outputs)
+{
+	int32_t left = guess(f, req) - outputs;
+	return left > 0 ? left : 0;
+}
+
 static bool comes_before(const struct ref *f, int32_t a, int32_t b)
 {
 	const struct spec *x = &f->w->specs[a], *y = &f->w->specs[b];
 	int64_t ax = f->out->requests[a].arrival_ns, ay = f->out->requests[b].arrival_ns;
-	if (x->priority != y->priority)
+	if (f->s->cfg.queue_order == QUEUE_SJF && f->q[a].key != f->q[b].key)
+		return f->q[a].key < f->q[b].key;
+	if (f->s->cfg.queue_order != QUEUE_SJF && x->priority != y->priority)
 		return x->priority < y->priority;
 	if (ax != ay)
 		return ax < ay;
 	return a < b;
+}
+
+/* Whatever the order of the queue. */
+static bool less_important(const struct ref *f, int32_t a, int32_t b)
+{
+	const struct spec *x = &f->w->specs[a], *y = &f->w->specs[b];
+	int64_t ax = f->out->requests[a].arrival_ns, ay = f->out->requests[b].arrival_ns;
+	if (x->priority != y->priority)
+		return x->priority > y->priority;
+	return ax != ay ? ax > ay : a > b;
 }
 
 static void wait_at(struct ref *f, int32_t place, int32_t req)
@@ -570,7 +630,8 @@ static void wait_at(struct ref *f, int32_t place, int32_t req)
 static void start_waiting(struct ref *f, int32_t req, bool returns)
 {
 	int32_t place = returns ? 0 : f->n_waiting;
-	if (f->s->cfg.queue_order == QUEUE_PRIORITY)
+	f->q[req].key = guessed_left(f, req, f->out->requests[req].outputs);
+	if (f->s->cfg.queue_order != QUEUE_FCFS)
 		for (place = 0; place < f->n_waiting && comes_before(f, f->waiting[place], req);)
 			place++;
 	wait_at(f, place, req);
@@ -656,11 +717,6 @@ static enum request_why refusal(const struct ref *f, int32_t req)
 	if (prompt >= c->max_model_len)
 		return f->s->budget_caps_len ? REQUEST_WHY_BUDGET : REQUEST_WHY_PROMPT_TOO_LONG;
 	return REQUEST_WHY_NONE;
-}
-
-static int32_t least(int32_t a, int32_t b)
-{
-	return a < b ? a : b;
 }
 
 static void take_in(struct ref *f)
@@ -860,14 +916,66 @@ static bool no_more(const struct seq *q)
 	return q->held || q->promised >= q->most || (q->decoding && q->limit == 0);
 }
 
+/* --- who gives way -------------------------------------------------------------------------------------------- */
+
+static int32_t last_not_held(const struct ref *f)
+{
+	for (int32_t i = f->n_running - 1; i >= 0; i--)
+		if (!f->q[f->running[i]].held)
+			return f->running[i];
+	return -1;
+}
+
+/* Of the tokens computed, those in pages that the cache has as well. */
+static int32_t kept(const struct ref *f, int32_t req, int32_t computed)
+{
+	const struct seq *q = &f->q[req];
+	int32_t most = is_tree(f) ? q->keep : f->s->cfg.cache_prompts_only ? q->prompt : computed;
+	return caching(f) ? least(computed, most) / f->s->cfg.block_size * f->s->cfg.block_size : 0;
+}
+
+/* How much it would be missed, as things were before this step: the least gives way. */
+static int64_t missed(struct ref *f, int32_t req)
+{
+	const struct seq *q = &f->q[req];
+	const struct item *it = item_of(f->plan, req);
+	int32_t outputs = q->promised - (it && it->samples),
+		computed = it && !f->s->cfg.kv_off ? it->start : q->computed;
+	switch (f->s->cfg.victim) {
+	case VICTIM_SHORTEST:
+		return q->prompt + outputs;
+	case VICTIM_LONGEST_LEFT:
+		return -guessed_left(f, req, outputs);
+	case VICTIM_LEAST_WORK_LOST:
+		return computed - kept(f, req, computed);
+	default:
+		return 0;
+	}
+}
+
+static int32_t chosen_victim(struct ref *f)
+{
+	int32_t v = last_not_held(f);
+	for (int32_t i = f->n_running - 1; i >= 0; i--) {
+		int32_t r = f->running[i];
+		if (f->q[r].held)
+			continue;
+		if (f->s->cfg.victim == VICTIM_LOWEST_PRIORITY ? less_important(f, r, v) : missed(f, r) < missed(f, v))
+			v = r;
+	}
+	return v;
+}
+
 /* --- chunked (vLLM v1) ---------------------------------------------------------------------------------------- */
 
-static int32_t chunked_victim(const struct ref *f)
+static int32_t chunked_victim(struct ref *f)
 {
 	int32_t v = f->running[f->n_running - 1];
+	if (f->s->cfg.victim != VICTIM_DEFAULT)
+		return chosen_victim(f);
 	if (f->s->cfg.queue_order == QUEUE_PRIORITY)
 		for (int32_t i = 0; i < f->n_running; i++)
-			if (comes_before(f, v, f->running[i]))
+			if (less_important(f, f->running[i], v))
 				v = f->running[i];
 	return v;
 }
@@ -968,21 +1076,13 @@ static bool everybody_fits(const struct ref *f)
 	return need <= f->n_free;
 }
 
-static int32_t last_not_held(const struct ref *f)
-{
-	for (int32_t i = f->n_running - 1; i >= 0; i--)
-		if (!f->q[f->running[i]].held)
-			return f->running[i];
-	return -1;
-}
-
 /* True when nobody had to give way. */
 static bool run_everybody(struct ref *f)
 {
 	bool fits = true;
 	while (!everybody_fits(f)) {
 		fits = false;
-		preempt(f, last_not_held(f));
+		preempt(f, chosen_victim(f));
 	}
 	for (int32_t i = 0; i < f->n_running; i++) {
 		int32_t req = f->running[i];

@@ -92,15 +92,8 @@ static int open_policy(struct sched *s)
 	struct engine_config c = s->cfg;
 	must(d != NULL && d != &none && d->n_params <= 32, "no such policy");
 	int rc = engine_config_resolve(&c, &s->err);
-	struct policy_setup setup = {.max_num_seqs = c.max_num_seqs,
-				     .max_num_batched_tokens = c.max_num_batched_tokens,
-				     .max_model_len = c.max_model_len,
-				     .block_size = c.block_size,
-				     .num_blocks = c.num_blocks,
-				     .kv_off = c.kv_off,
-				     .prefix_caching = c.prefix_caching,
-				     .async_scheduling = c.async_scheduling,
-				     .queue_order = c.queue_order};
+	struct policy_setup setup;
+	engine_policy_setup(&c, &setup);
 	if (!rc)
 		rc = policy_parse_params(d, s->params, values, &s->err);
 	return rc ? rc : policy_open(&s->instance, d, values, &setup, &s->err);

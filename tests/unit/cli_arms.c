@@ -136,6 +136,31 @@ static void the_roofline_asks_for_model_and_device(void)
 	arms_free(&arms);
 }
 
+static void what_goes_by_lengths_is_told_how_they_are_guessed(void)
+{
+	static const struct {
+		const char *order, *victim, *predictor, *text; /* NULL: accepted */
+	} tries[] = {
+		{"sjf", NULL, NULL, "--scheduling-policy sjf goes by predicted output lengths"},
+		{NULL, "longest-left", NULL, "--victim longest-left goes by predicted output lengths"},
+		{"fcfs", "last", "mean", "--predictor goes with --scheduling-policy sjf or --victim longest-left"},
+		{"sjf", NULL, "best", "predictor \"best\": expected max, oracle, mean, or noisy:SIGMA"},
+		{"fcfs,sjf", NULL, "mean", NULL},
+		{NULL, "last,longest-left", "noisy:0.5", NULL},
+	};
+	for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+		begin("chunked");
+		opts.texts.scheduling_policy = tries[i].order;
+		opts.texts.victim = tries[i].victim;
+		opts.texts.predictor = tries[i].predictor;
+		CHECK_INT(arms_make(&arms, &opts, true, &err), tries[i].text ? ERR_INPUT : ERR_NONE);
+		CHECK_STR(tries[i].text ? strstr(err.text, tries[i].text) : "", tries[i].text ? err.text : "");
+		if (!tries[i].text)
+			CU_ASSERT(arms.at[1].s.engine.predictor.kind != PREDICT_MAX);
+		arms_free(&arms);
+	}
+}
+
 static void too_many_runs_are_refused(void)
 {
 	begin("naive,chunked,continuous");
@@ -171,6 +196,8 @@ int main(void)
 		{"vllm_flags_reach_the_policies_that_know_them", vllm_flags_reach_the_policies_that_know_them},
 		{"mistakes_are_found_before_anything_runs", mistakes_are_found_before_anything_runs},
 		{"the_roofline_asks_for_model_and_device", the_roofline_asks_for_model_and_device},
+		{"what_goes_by_lengths_is_told_how_they_are_guessed",
+		 what_goes_by_lengths_is_told_how_they_are_guessed},
 		{"too_many_runs_are_refused", too_many_runs_are_refused},
 		{"goodput_and_percentiles_reach_every_arm", goodput_and_percentiles_reach_every_arm},
 	};

@@ -70,11 +70,8 @@ static void open_policy(struct policy *p, const char *name, const struct engine_
 	struct err e = {0};
 	const struct policy_desc *d;
 	union policy_value values[32];
-	struct policy_setup setup = {.max_num_seqs = c->max_num_seqs,
-				     .max_num_batched_tokens = c->max_num_batched_tokens,
-				     .block_size = c->block_size,
-				     .num_blocks = c->num_blocks,
-				     .async_scheduling = c->async_scheduling};
+	struct policy_setup setup;
+	engine_policy_setup(c, &setup);
 	CU_ASSERT_EQUAL_FATAL(policy_lookup(name, &d, &e), ERR_NONE);
 	CU_ASSERT_EQUAL_FATAL(policy_parse_params(d, NULL, values, &e), ERR_NONE);
 	CU_ASSERT_EQUAL_FATAL(policy_open(p, d, values, &setup, &e), ERR_NONE);

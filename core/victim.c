@@ -1,0 +1,89 @@
+/* Who gives way when memory runs out: --victim. Looked for over all running requests, which costs nothing while nobody has
+ * to. What a request has is taken as it was before this step gave it something: that is what it would lose, since the
+ * step's own part is taken back. Ties: the last admitted. */
+#include <stddef.h>
+
+#include "core/engine_state.h"
+
+const char *const victim_names[] = {"default",         "last", "shortest", "longest-left", "lowest-priority",
+				    "least-work-lost", NULL};
+
+/* What this step has added to a slot's fields. Decodes of a lazy cohort move on when the step is closed. */
+static const struct row *row_now(const struct engine *g, const struct slot *s)
+{
+	const struct step *st = &g->steps[g->begun & 1];
+	if (s->sched_step != g->begun || (s->part == PART_COHORT && !g->flat))
+		return NULL;
+	return &st->rows[s->sched_row];
+}
+
+static int64_t outputs_before(const struct engine *g, const struct slot *s)
+{
+	const struct row *r = row_now(g, s);
+	return slot_outputs(g, s) - (r && r->samples);
+}
+
+static int64_t computed_before(const struct engine *g, const struct slot *s)
+{
+	const struct row *r = row_now(g, s);
+	return slot_computed(g, s) - (r && !g->cfg.kv_off ? r->tokens : 0);
+}
+
+/* Tokens to be computed again, those left out whose pages a prefix cache keeps. */
+static int64_t work_lost(const struct engine *g, const struct slot *s)
+{
+	int64_t computed = computed_before(g, s), pages = computed / g->cfg.block_size;
+	if (!g->cfg.prefix_caching)
+		return computed;
+	return computed - (s->known_pages < pages ? s->known_pages : pages) * g->cfg.block_size;
+}
+
+static int64_t predicted_left(const struct engine *g, const struct slot *s)
+{
+	int64_t left = predict_outputs(&g->predictor, s->req, s->max_out) - outputs_before(g, s);
+	return left > 0 ? left : 0;
+}
+
+/* The smaller, the sooner it gives way. */
+static int64_t worth(const struct engine *g, const struct slot *s)
+{
+	switch (g->cfg.victim) {
+	case VICTIM_SHORTEST:
+		return s->prompt + outputs_before(g, s);
+	case VICTIM_LONGEST_LEFT:
+		return -predicted_left(g, s);
+	case VICTIM_LOWEST_PRIORITY:
+		return -(int64_t)g->w->specs[s->req].priority;
+	case VICTIM_LEAST_WORK_LOST:
+		return work_lost(g, s);
+	case VICTIM_DEFAULT:
+	case VICTIM_LAST:
+		break;
+	}
+	return 0;
+}
+
+/* Among the least important, the one that arrived last (vLLM). */
+static bool arrived_later(const struct engine *g, int32_t a, int32_t b)
+{
+	int64_t x = g->requests[a].arrival_ns, y = g->requests[b].arrival_ns;
+	return x != y ? x > y : a > b;
+}
+
+int32_t view_victim(const struct plan *p)
+{
+	const struct engine *g = plan_engine(p);
+	int32_t victim = view_running_last(p);
+	if (g->cfg.victim <= VICTIM_LAST || victim < 0)
+		return victim;
+	int64_t least = worth(g, &g->slots[g->slot_of[victim]]);
+	for (int32_t r = view_running_prev(p, victim); r >= 0; r = view_running_prev(p, r)) {
+		int64_t w = worth(g, &g->slots[g->slot_of[r]]);
+		bool tie = w == least && g->cfg.victim == VICTIM_LOWEST_PRIORITY && arrived_later(g, r, victim);
+		if (w < least || tie) {
+			least = w;
+			victim = r;
+		}
+	}
+	return victim;
+}

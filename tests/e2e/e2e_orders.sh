@@ -1,0 +1,31 @@
+#!/bin/bash
+# Orders of the waiting and choices of who gives way, as a user types them.
+. "$(dirname "$0")/../support/e2e.sh"
+
+served=(--cost-model linear:a=5ms,b=20us,c=1ms --num-gpu-blocks-override 90 --max-num-seqs 16 --no-db)
+made=(--dataset-name random --num-prompts 200 --request-rate 60 --random-input-len 64 --random-output-len 64 --seed 7)
+
+run compare "${served[@]}" "${made[@]}" --policies vllm_v1 --scheduling-policy fcfs,sjf --predictor oracle --random-range-ratio 0.9 --json
+expect "sjf shortens the mean wait" holds "$out" '.runs[1].mean_queue_ms < .runs[0].mean_queue_ms'
+expect "what was chosen is in the result" holds "$out" '.runs[1].settings | .scheduling_policy == "sjf" and .predictor == "oracle" and .victim == "default" and .oracle'
+expect "who knows no lengths is no oracle" holds "$out" '.runs[0].settings | .predictor == null and (.oracle | not)'
+run replay "${served[@]}" "${made[@]}" --policy vllm_v1 --scheduling-policy sjf --predictor noisy:0
+expect "told the truth is told" has "$out" "policies are told the true output lengths"
+
+run compare "${served[@]}" "${made[@]}" --policies vllm_v1 --random-range-ratio 0.9 --victim last,shortest,longest-left,least-work-lost --predictor mean --json
+expect "victims give way" holds "$out" '[.runs[] | .preemptions > 0 and .recomputed_tokens > 0 and .completed == 200] | all'
+expect "not the same ones" holds "$out" '[.runs[].recomputed_tokens] | unique | length > 2'
+run compare "${served[@]}" "${made[@]}" --policies vllm_v1,vllm_v0:watermark=0 --victim last,shortest
+expect "recomputed tokens are compared" has "$out" "recomputed tokens"
+run replay --cost-model linear:a=5ms,b=20us,c=1ms --num-gpu-blocks-override 90 "${made[@]}" --db "$tmp/o.db" --policy vllm_v1 --victim last \
+	--scheduling-policy sjf --predictor noisy:0.25
+expect "the database says so" same "$(sqlite3 "$tmp/o.db" 'SELECT scheduling_policy, predictor, victim FROM runs')" "sjf|noisy:0.25|last"
+
+expect "sjf without a predictor" refused "--predictor" replay "${served[@]}" "${made[@]}" --scheduling-policy sjf
+expect "a predictor of no use" refused "goes with" replay "${served[@]}" "${made[@]}" --predictor mean
+expect "a predictor that is not known" refused "noisy:SIGMA" replay "${served[@]}" "${made[@]}" --scheduling-policy sjf --predictor noisy
+expect "a victim nobody takes" refused "orca:paged=on" replay "${served[@]}" "${made[@]}" --policy orca --victim last
+expect "an order nobody heeds" refused "draws at random" replay "${served[@]}" "${made[@]}" --policy random --scheduling-policy priority
+expect "an order that is not known" refused "fcfs, priority, sjf" replay "${served[@]}" "${made[@]}" --scheduling-policy lifo
+
+finish
