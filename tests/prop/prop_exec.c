@@ -135,9 +135,9 @@ static struct engine_config draw_config(const struct random_case *c)
 		cfg.block_size = sizes[rng_below(&r, 4)];
 		cfg.num_blocks = (int32_t)((tokens + cfg.block_size - 1) / cfg.block_size);
 	}
-	/* Half of those that keep a window keep the one of the model that has one: then nothing may change. */
-	if (cfg.kv_retention != RETAIN_FULL && cfg.kv_window < MODEL_WINDOW && rng_below(&r, 2))
-		cfg.kv_window = MODEL_WINDOW;
+	/* Most of those that keep a window of the model that has one keep no less: then nothing may change. */
+	if (cfg.kv_retention != RETAIN_FULL && draw_extra(c->seed).model && rng_below(&r, 4))
+		cfg.kv_window = MODEL_WINDOW + (int32_t)rng_below(&r, 5);
 	cfg.exact_walk = cfg.check = true;
 	return cfg;
 }
