@@ -382,7 +382,30 @@ static const char *const migrations[] = {
 	" before_percent REAL,"
 	" after_percent REAL,"
 	" PRIMARY KEY (calibration_id, part, metric, stat)"
-	") STRICT, WITHOUT ROWID;",
+	") STRICT, WITHOUT ROWID;"
+
+	/* Experiments and their points: analysis/sweep_plan.h. */
+	"CREATE TABLE sweeps ("
+	" sweep_id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" started TEXT," /* UTC */
+	" program_version TEXT NOT NULL,"
+	" name TEXT NOT NULL,"
+	" about TEXT,"
+	" experiment TEXT NOT NULL" /* the JSON object */
+	") STRICT;"
+
+	"CREATE TABLE sweep_points ("
+	" sweep_id INTEGER NOT NULL REFERENCES sweeps (sweep_id) ON DELETE CASCADE,"
+	" position INTEGER NOT NULL," /* in the experiment, from 1 */
+	" key TEXT NOT NULL," /* digest of what decides the result */
+	" flags TEXT NOT NULL," /* JSON array: the words for lockstep replay */
+	" run_id INTEGER REFERENCES runs (run_id) ON DELETE SET NULL,"
+	" status TEXT NOT NULL CHECK (status IN ('complete', 'failed', 'crashed')),"
+	" status_text TEXT," /* why it failed */
+	" wall_s REAL," /* what it took, loading the trace included */
+	" PRIMARY KEY (sweep_id, position)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX sweep_points_key ON sweep_points (key);",
 };
 #define VERSION ((int)(sizeof migrations / sizeof *migrations))
 
