@@ -36,6 +36,23 @@ static int columns(void)
 	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 60 ? w.ws_col : 0;
 }
 
+/* How many were not served, why, and what helps where it is their length. */
+static void print_unserved(const char *label, const struct run_result *r)
+{
+	const struct metrics *m = &r->metrics;
+	if (!m->failed)
+		return;
+	printf("%s: %lld of %lld requests were not served:", label, (long long)m->failed, (long long)m->requests);
+	for (int w = 0, n = 0; w < (int)(sizeof m->rejected_why / sizeof *m->rejected_why); w++)
+		if (m->rejected_why[w])
+			printf("%s %lld %s", n++ ? "," : "", (long long)m->rejected_why[w],
+			       request_why_name((enum request_why)w));
+	if (m->rejected_why[REQUEST_WHY_PROMPT_TOO_LONG])
+		printf("; there is room for %d tokens a request: --length-scale F shortens them all",
+		       (int)r->engine.max_model_len);
+	putchar('\n');
+}
+
 /* What went wrong in runs that are in the table all the same. */
 static void print_statuses(const struct session *s)
 {
@@ -44,6 +61,7 @@ static void print_statuses(const struct session *s)
 		if (r->status != RUN_COMPLETE)
 			printf("%s: %s%s%s\n", s->settings[i]->label, run_status_name(r->status),
 			       r->status_text[0] ? ": " : "", r->status_text);
+		print_unserved(s->settings[i]->label, r);
 		if (r->stats.outside_steps)
 			printf("%s: %lld of %lld steps lie outside what the cost model knows\n", s->settings[i]->label,
 			       (long long)r->stats.outside_steps, (long long)r->stats.steps);

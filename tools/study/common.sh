@@ -81,6 +81,7 @@ pairs() {
 }
 ratio() { awk -f "$here/stats.awk" -v mode=say -v key="$2" -v pair="$3" -v more="${4:+1}" "$1"; }
 bars() { awk -f "$here/stats.awk" -v mode=bars -v key="$2" -v base="$3" -v arms="$4" -v title="$5" -v more="${6:+1}" "$1"; }
+percent() { awk -f "$here/stats.awk" -v mode=percent -v key="$2" -v arm="$3" "$1"; }
 mean() { awk -f "$here/stats.awk" -v mode=mean -v key="$2" -v arm="$3" "$1"; }
 
 # Lines in another order for every seed, so that what slows this machine down meanwhile falls on each arm alike.

@@ -243,6 +243,8 @@ END {
 		bars()
 	else if (mode == "waste")
 		waste()
+	else if (mode == "percent")
+		print cell(arm, key " percent")
 	else if (mode == "mean")
 		print mean_of(arm, key) ? figure(M) : "-"
 }

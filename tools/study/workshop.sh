@@ -22,8 +22,7 @@ steps="bare>loop=a KV cache|loop>static=batches|static>orca=continuous batching|
 columns="output_throughput ci=output tokens/s|output_throughput ratio=times the naive loop (95 %)|mean_ttft_ms mean=TTFT, ms\
 |mean_itl_ms mean=ITL, ms|users mean=users at once|kv_per_user_mb mean=KV memory a user, MB|prefix_hit_ratio percent=prompt found"
 
-begin "$work/ideas.tsv"
-begin "$work/steady.tsv"
+for w in ideas steady grouped; do begin "$work/$w.tsv"; done
 for seed in $(seq "$seeds"); do
 	say "workshop, simulated: seed $seed of $seeds"
 	for load in ideas steady; do
@@ -35,6 +34,10 @@ for seed in $(seq "$seeds"); do
 			[ "$load" = ideas ] || [[ $arm != bare && $arm != loop ]] || continue
 			# shellcheck disable=SC2086 # options
 			run "$work/$load.tsv" "$arm" "$seed" "$t" "${gpu[@]}" --policy "$policy" --prefix-cache "$cache" --kv-cache-dtype "$kv" $more
+			[[ $load = ideas && ($arm = loop || $arm = paged || $arm = fp8) ]] || continue
+			# shellcheck disable=SC2086 # options
+			run "$work/grouped.tsv" "$arm" "$seed" "$t" --model mistral-7b "${gpu[@]:2}" --policy "$policy" --prefix-cache "$cache" \
+				--kv-cache-dtype "$kv" $more
 		done <<<"$ideas"
 	done
 done
@@ -76,7 +79,7 @@ done
 
 # --- on this machine's CPU --------------------------------------------------------------------------------------------
 cpu_requests=$(smaller 6 2)
-cpu=(--backend cpu --model "$(smaller llama-110m stories-260k)" --weights random:1 --length-scale 0.125 --num-gpu-blocks-override 1024)
+cpu=(--backend cpu --model "$(smaller llama-110m stories-260k)" --weights random:1 --length-scale 0.0625 --num-gpu-blocks-override 1024)
 cpu_ideas="loop static off auto --max-num-seqs 1
 static static off auto
 paged vllm_v1 off auto
@@ -94,37 +97,44 @@ for seed in $(seq "$seeds"); do
 	done < <(turned "$seed" <<<"$cpu_ideas")
 done
 
-for w in ideas steady paging sharing ideas-cpu; do gather "$work/$w.tsv"; done
+for w in ideas steady grouped paging sharing ideas-cpu; do gather "$work/$w.tsv"; done
 
 # --- the page ---------------------------------------------------------------------------------------------------------
 bars "$work/ideas.tsv" output_throughput loop "$names" "ideas: output tokens/s, times the naive loop" more >"$pages/ideas.svg"
 rows=$work
 notice="mean_ttft_ms ci=TTFT, ms|p99_ttft_ms mean=its p99|mean_itl_ms ci=ITL, ms|mean_e2el_ms mean=whole answer, ms|users mean=users at\
  once|kv_per_user_mb mean=KV memory a user, MB"
+saved() {
+	awk -v a="$(mean "$1" kv_per_user_mb "$2")" -v b="$(mean "$1" kv_per_user_mb "$3")" 'BEGIN {gsub(",", "", a); gsub(",", "", b)
+		printf "%.0f %%", 100 * (1 - b / a)}'
+}
 wasted() { awk -f "$here/stats.awk" -v mode=waste -v arm="$2" "$1"; }
+plain() { sed 's/ times$//'; }
 cat >"$pages/workshop.md" <<PAGE
 # From a loop around a model to a server
 
 What each idea of the last years brings, put in one after the other: a KV cache, batches, continuous batching, paged memory,
-prefix caching, a KV cache in fewer bits. This page and its figures are written by \`make studies\` (tools/study/workshop.sh).
+prefix caching, a KV cache in fewer bits. This page is written by \`make studies\` (tools/study/workshop.sh): every figure on it
+comes out of its runs.
 
-In short, of $seeds seeds (in brackets: 95 % intervals):
+In short, of $seeds seeds; in brackets 95 % intervals:
 
-- A naive loop around a 7B on an H100 makes $(mean "$rows/ideas.tsv" output_throughput loop) tokens a second; with no KV cache
-  $(mean "$rows/ideas.tsv" output_throughput bare). Published: 51.
-- Paged memory and continuous batching make it $(ratio "$rows/ideas.tsv" output_throughput "loop>paged" more). Published: about 15 times.
-- A prefix cache on top: $(ratio "$rows/ideas.tsv" output_throughput "paged>prefix" more); KV in fp8 on top of that:
-  $(ratio "$rows/ideas.tsv" output_throughput "prefix>fp8" more).
-- Without paging $(wasted "$rows/paging.tsv" longest) of the KV memory that is given out or in holes holds nothing; with it
-  $(wasted "$rows/paging.tsv" paged). Published: 60 to 80 %, and under 4 %.
-- Six samples of one prompt that share it need $(ratio "$rows/sharing.tsv" kv_per_user_mb "6-off>6-hash" | sed 's/ times$//') times less memory a user, and
-  are served at $(ratio "$rows/sharing.tsv" request_throughput "6-off>6-hash" more) the rate.
+| | here | published |
+| --- | --- | --- |
+| a naive loop around a 7B on an H100, tokens/s | $(mean "$rows/ideas.tsv" output_throughput loop); without a KV cache $(mean "$rows/ideas.tsv" output_throughput bare) | 51 |
+| with paged memory and continuous batching | $(ratio "$rows/ideas.tsv" output_throughput "loop>paged" more); where heads share keys (Mistral-7B) $(ratio "$rows/grouped.tsv" output_throughput "loop>paged" more) | about 15 times |
+| a prefix cache on top | $(ratio "$rows/ideas.tsv" output_throughput "paged>prefix" more) | |
+| KV in fp8 on top of that | $(ratio "$rows/ideas.tsv" output_throughput "prefix>fp8" more) | |
+| memory in use that holds nothing, without paging | $(wasted "$rows/paging.tsv" longest) | 60 to 80 % |
+| the same, with paging | $(wasted "$rows/paging.tsv" paged) | under 4 % |
+| memory a user that sharing saves, six samples of a prompt | $(saved "$rows/sharing.tsv" 6-off 6-hash) | up to 55 % |
+| throughput that sharing brings, six samples of a prompt | $(ratio "$rows/sharing.tsv" request_throughput "6-off>6-hash" more) | up to 2.2 times |
 
 ## One idea at a time
 
-Llama-2-7B on one H100 (roofline cost model), $requests requests of ShareGPT's lengths in conversations of one to five turns behind one
-system prompt of 512 tokens. Each turn waits for the one before it and repeats it. All conversations start at once, so that
-throughput is what the server can do. (Then TTFT is mostly waiting; the next table has the other case.)
+Llama-2-7B on one H100 (roofline cost model). $requests requests with ShareGPT's lengths, in conversations of one to five turns behind one
+system prompt of 512 tokens; each turn waits for the one before it and repeats it. All conversations start at once, so that
+throughput is what the server can do, and TTFT is mostly waiting.
 
 $(inputs "$sharegpt" "$work/traces/chat-ideas-1.jsonl" "$work/traces/chat-steady-1.jsonl" "$work/traces/sharegpt-1.jsonl")
 
@@ -132,56 +142,64 @@ $(table "$rows/ideas.tsv" loop "$names" "$columns")
 
 ![output tokens a second](ideas.svg)
 
-$(pairs "$rows/ideas.tsv" output_throughput "loop>fp8" "$steps" "output tokens a second" more)
+$(pairs "$rows/ideas.tsv" output_throughput "loop>fp8" "$steps" "output tokens/s" more)
 
-Users at once: the time requests spent being served, over the time the run took. KV memory a user: what is given out, holes
-apart, over those; blocks that several share count once.
+Users at once: the time that requests were being served for, over the time the run took. KV memory a user: what is given out,
+holes apart, over those; blocks that several share count once, and so do blocks that only the cache holds.
 
-At 1.5 conversations a second, what a user notices:
+At 1.5 conversations a second, which all of these but static batches can follow, what a user notices:
 
 $(table "$rows/steady.tsv" static "${names#*loop=*|}" "$notice")
 
 ### Against what is published
 
-51 tokens a second of a 7B on an H100 are 20 ms a token. Reading 13.5 GB of weights takes 4 ms of the GPU's memory bandwidth, so 80 % of
-that is the host's: a Python loop that starts every kernel by itself. The naive loop here runs on a server's step (host time is $(mean "$rows/ideas.tsv" mean_step_ms loop) ms
-minus the GPU's, per step), so it is faster than a loop in Python, and what batching brings over it is of the scheduler and the memory alone.
-Against 51 tokens a second the paged server here would be $(awk -v v="$(mean "$rows/ideas.tsv" output_throughput paged)" 'BEGIN {gsub(",", "", v); printf "%.0f", v / 51}') times as fast: more than published, as no
-Python, sampling or network stands beside the GPU here.
+- **The loop.** 51 tokens a second are 20 ms a token. Reading 13.5 GB of weights takes an H100 4 ms, so most of the 20 is the
+  host's: a loop in Python that starts every kernel by itself. Here the loop is a server's that serves one user: $(mean "$rows/ideas.tsv" mean_itl_ms loop) ms a token.
+  Without a KV cache it computes every token again in each step, $(mean "$rows/ideas.tsv" mean_itl_ms bare) ms.
+- **Paged and continuous.** Against the published 51 the paged server here would be $(awk -v v="$(mean "$rows/ideas.tsv" output_throughput paged)" 'BEGIN {gsub(",", "", v); printf "%.0f", v / 51}') times as fast; against its own, faster loop it is
+  $(ratio "$rows/ideas.tsv" output_throughput "loop>paged" more). What limits it is memory: $(mean "$rows/ideas.tsv" users paged) users of
+  $(mean "$rows/ideas.tsv" kv_per_user_mb paged) MB each fill it. Llama-2-7B keeps keys and values for each of its 32 heads. Mistral-7B, whose heads
+  share them by four, has $(mean "$rows/grouped.tsv" users paged) users of $(mean "$rows/grouped.tsv" kv_per_user_mb paged) MB and $(mean "$rows/grouped.tsv" output_throughput paged) tokens a second.
+- **Continuous batching is most of it.** Static batches are padded, wait for their longest answer and reserve for the longest possible
+  one; without waiting and padding, but still reserving: $(ratio "$rows/ideas.tsv" output_throughput "static>orca" more) as much.
+- **The prefix cache** saves prompts, and here answers are longer than prompts and memory is full: of what it could find, $(percent "$rows/ideas.tsv" prefix_hit_ratio prefix) was
+  still there. With KV in half the bits, $(percent "$rows/ideas.tsv" prefix_hit_ratio fp8) was.
 
 ## What paging saves
 
-Llama-2-13B on an A100 of 40 GB, as near as can be to the vLLM paper's OPT-13B; $paging_requests requests of ShareGPT's lengths at once, at most 2,048 tokens each.
-Shares are of all KV memory; what is missing to 100 % was free.
+Llama-2-13B on an A100 of 40 GB, as near as can be to the OPT-13B of vLLM's paper; $(commas "$paging_requests") requests with ShareGPT's lengths
+at once, 2,048 tokens each at most. Shares are of all KV memory; what is missing to 100 % was free.
 
 $(table "$rows/paging.tsv" longest "$manager_names" "$manager_columns")
 
-The vLLM paper (SOSP'23, figure 2) has 20.4 % of the KV memory holding tokens where the longest possible output is reserved, 26.8 % with powers of two,
-38.2 % with the true lengths and 96.3 % with paging; its blog rounds that to 60 to 80 % wasted. What a reservation wastes depends on how long outputs are beside
-the longest allowed, so on the trace.
+The paper (SOSP 2023) has 20.4 % of the memory hold tokens where the longest possible answer is reserved, 26.8 % with the next power of
+two, 38.2 % with the true lengths, 96.3 % with paging; "60 to 80 % wasted" is that, rounded. What a reservation wastes depends on
+how long answers are beside the longest allowed, and so on the trace.
 
 ## What sharing saves
 
-The same, $prompts prompts of 32 to 512 tokens with n samples each of 32 to 512. Samples share the full blocks of their prompt.
+The same model; $prompts prompts of 32 to 512 tokens with n samples of 32 to 512 tokens each. Samples share the full blocks of
+their prompt, found by its hashes.
 
-| samples | memory a user, MB | sharing | times less (95 %) | requests/s | sharing | times (95 %) |
-| --- | --- | --- | --- | --- | --- | --- |
+| samples | MB a user | shared | saved | times less (95 %) | requests/s | shared | times (95 %) |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 $(for n in 2 4 6; do
-	echo "| $n | $(mean "$rows/sharing.tsv" kv_per_user_mb $n-off) | $(mean "$rows/sharing.tsv" kv_per_user_mb $n-hash) | $(ratio "$rows/sharing.tsv" kv_per_user_mb "$n-off>$n-hash" | sed 's/ times$//') |" \
-		"$(mean "$rows/sharing.tsv" request_throughput $n-off) | $(mean "$rows/sharing.tsv" request_throughput $n-hash) | $(ratio "$rows/sharing.tsv" request_throughput "$n-off>$n-hash" more | sed 's/ times$//') |"
+	echo "| $n | $(mean "$rows/sharing.tsv" kv_per_user_mb $n-off) | $(mean "$rows/sharing.tsv" kv_per_user_mb $n-hash) | $(saved "$rows/sharing.tsv" $n-off $n-hash) |" \
+		"$(ratio "$rows/sharing.tsv" kv_per_user_mb "$n-off>$n-hash" | plain) | $(mean "$rows/sharing.tsv" request_throughput $n-off) |" \
+		"$(mean "$rows/sharing.tsv" request_throughput $n-hash) | $(ratio "$rows/sharing.tsv" request_throughput "$n-off>$n-hash" more | plain) |"
 done)
 
-Published (vLLM): parallel samples save 6 to 30 % of the memory, beam search 37 to 66 % (up to 55 % in its blog, with up to 2.2 times the throughput). Parallel samples
-share their prompt and nothing else, so the most they can save is the prompt's share of the memory; beams share what they have generated as well.
+vLLM publishes 6 to 10 % saved by parallel samples of short prompts and 16 to 30 % of ShareGPT's, 37 to 66 % by beam search; its "up to 55 %"
+and "2.2 times" are beam search's. Samples share their prompt and nothing more, so they can save at most its part of the memory;
+here prompts are as long as answers, so it is much. Beams share what they have generated as well.
 
 ## On real kernels
 
-llama-110m with random weights on this machine's CPU ($(machine), $(nproc) cores; load average while it ran $(mean "$rows/ideas-cpu.tsv" load paged), so other work went on beside it); $cpu_requests requests of
-an eighth of the lengths.
+llama-110m with random weights on this machine's CPU ($(machine), $(nproc) cores); $cpu_requests requests of a sixteenth of the lengths.
+Load average when a run began: $(mean "$rows/ideas-cpu.tsv" load paged) on average; of a machine that does other things as well, times have wide intervals.
 
 $(table "$rows/ideas-cpu.tsv" loop "$cpu_names" "$columns")
 
-Two cores are busy with a single user's token for longer than a GPU is, so batches bring less here. The KV cache is small beside the weights: int8
-saves memory, not time.
+A step's weights are read once for all in it here as well, but with this few users there is little to share.
 PAGE
 say "wrote $pages/workshop.md"
