@@ -175,9 +175,10 @@ static void latency_dist(struct dist *d, const struct metrics_input *in, enum la
 	dist_compute(d, scratch, n, &in->percentiles);
 }
 
-static bool meets(const struct request *r, const struct goodput_slo *slo)
+static bool meets(const struct request *r, const struct spec *s, const struct goodput_slo *slo)
 {
-	if (slo->ttft_ns >= 0 && request_ttft_ns(r) > slo->ttft_ns)
+	int64_t ttft_ns = s->slo_ttft_ms > 0 ? s->slo_ttft_ms * NS_PER_MS : slo->ttft_ns;
+	if (slo->ttft_ns >= 0 && request_ttft_ns(r) > ttft_ns)
 		return false;
 	if (slo->e2el_ns >= 0 && request_e2e_ns(r) > slo->e2el_ns)
 		return false;
@@ -193,7 +194,7 @@ static void goodput(struct metrics *m, const struct metrics_input *in)
 		return;
 	m->good = 0;
 	for (int64_t i = 0; i < in->workload->n; i++)
-		m->good += is_finished(&in->requests[i]) && meets(&in->requests[i], &in->slo);
+		m->good += is_finished(&in->requests[i]) && meets(&in->requests[i], &in->workload->specs[i], &in->slo);
 	m->request_goodput = per_second((double)m->good, m->duration_ns);
 }
 

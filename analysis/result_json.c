@@ -12,6 +12,7 @@
 #include "analysis/jout.h"
 #include "analysis/run.h"
 #include "core/mem.h"
+#include "policies/orders.h"
 
 /* --- the keys of vllm bench serve --------------------------------------------------------------------------------- */
 
@@ -367,6 +368,9 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_int(j, "max_concurrency", c->max_concurrency);
 	char predictor[40];
 	jout_text(j, "scheduling_policy", queue_order_names[c->queue_order]);
+	char *order = order_format(c->queue_order, &c->order);
+	jout_text(j, "scheduling_params", order && *order ? order : NULL);
+	mem_free(order);
 	jout_text(j, "predictor", engine_config_predicts(c) ? predict_text(&c->predictor, predictor) : NULL);
 	jout_text(j, "victim", victim_names[c->victim]);
 	jout_bool(j, "kv_cache", !c->kv_off);

@@ -228,6 +228,8 @@ static int configure(struct parts *p, struct err *e)
 	struct engine_config *c = &p->config;
 	*c = p->settings->engine;
 	c->seed = p->settings->seed;
+	c->order.slo_ttft_ns = p->settings->slo.ttft_ns > 0 ? p->settings->slo.ttft_ns : 0;
+	c->order.slo_tpot_ns = p->settings->slo.tpot_ns > 0 ? p->settings->slo.tpot_ns : 0;
 	if (p->has_model && !c->model_max_len)
 		c->model_max_len = p->model.max_len;
 	if (p->has_model && !c->window)

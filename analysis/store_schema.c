@@ -199,6 +199,7 @@ static const char *const migrations[] = {
 	"ALTER TABLE runs ADD COLUMN kv_retention TEXT;" /* full, window or sink-window */
 	"ALTER TABLE runs ADD COLUMN kv_window INTEGER;"
 	"ALTER TABLE runs ADD COLUMN kv_sink INTEGER;"
+	"ALTER TABLE runs ADD COLUMN scheduling_params TEXT;" /* of the order */
 	"ALTER TABLE runs ADD COLUMN predictor TEXT;" /* NULL: nothing went by predicted lengths */
 	"ALTER TABLE runs ADD COLUMN victim TEXT;"
 	"ALTER TABLE runs ADD COLUMN decision_hash TEXT;"

@@ -8,6 +8,7 @@
 #include "analysis/store_bind.h"
 #include "analysis/store_internal.h"
 #include "core/mem.h"
+#include "policies/orders.h"
 #include "sim/profile.h"
 
 #define WHAT "storing the run"
@@ -45,13 +46,14 @@ static const char insert_run[] =
 	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, kv_cache,"
 	" prefix_caching, prefix_cache, prefix_eviction, cache_salt, cache_generated, hit_visible, cache_at_start, "
 	"kv_retention, kv_window, kv_sink, scheduling_policy, "
-	"predictor, victim, async_scheduling, seed, trace, trace_format,"
+	"scheduling_params, predictor, victim, async_scheduling, seed, trace, trace_format,"
 	" trace_hash, workload_hash, requests, request_rate, burstiness, replay_speedup, length_scale, max_tokens_mode,"
 	" traffic_note, lengths_estimated, oracle, recorded, arguments, arm, profile_id, profile_hash, backend_what, "
 	"weights,"
 	" tokenizer, isa, threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, "
 	"kv_cache_memory_bytes, enforce_eager)"
 	" VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+	"?, "
 	"?, ?, "
 	"?, ?, "
 	"?,"
@@ -91,6 +93,9 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_int_if(b, c->kv_sink != 0, c->kv_sink);
 	char predictor[40];
 	bind_text(b, queue_order_names[c->queue_order]);
+	char *order = order_format(c->queue_order, &c->order);
+	bind_text_or_null(b, order);
+	mem_free(order);
 	bind_text(b, engine_config_predicts(c) ? predict_text(&c->predictor, predictor) : NULL);
 	bind_text(b, victim_names[c->victim]);
 	bind_int(b, c->async_scheduling);

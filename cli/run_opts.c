@@ -5,6 +5,7 @@
 
 #include "core/err.h"
 #include "core/mem.h"
+#include "policies/orders.h"
 #include "policies/registry.h"
 
 const char *const onoff_names[] = {"on", "off", NULL};
@@ -279,6 +280,8 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 	if (retentions)
 		trim_retention(&arm->s.engine);
 	int rc = set_policy(arm, policy, e);
+	if (rc == ERR_NONE && arm->scheduling_policy)
+		rc = order_parse(&arm->s.engine.queue_order, &arm->s.engine.order, arm->scheduling_policy, e);
 	if (rc == ERR_NONE)
 		rc = set_predictor(arm, e);
 	if (rc == ERR_NONE)
@@ -311,6 +314,10 @@ static int set_reports(struct arm *arm, const struct run_opts *o, struct err *e)
 	struct run_settings *s = &arm->s;
 	if (run_opts_reports(s, o, e) != ERR_NONE)
 		return e->code;
+	if (s->engine.queue_order == QUEUE_EDF && s->slo.ttft_ns <= 0)
+		return err_set(e, ERR_INPUT,
+			       "--scheduling-policy edf goes by when first tokens are due: give --goodput "
+			       "ttft:MILLISECONDS");
 	s->tokenizer = o->trace.tokenizer;
 	s->num_prompts = o->trace.num_prompts;
 	s->request_rate = o->trace.request_rate;

@@ -38,9 +38,10 @@ extern const char *const onoff_names[], *const hit_visible_names[];
 	  onoff_names, "May a prompt be computed in pieces? For policies that know it. Default on.") \
 	X(long_prefill, long_prefill_token_threshold, "long-prefill-token-threshold", OPT_STRING, OPT_LIST, "N", 0, 0, \
 	  NULL, "Most tokens of one prompt per step, 0 = no cap. For policies that know it. Default 0.") \
-	X(s.engine.queue_order, scheduling_policy, "scheduling-policy", OPT_CHOICE, OPT_LIST, "ORDER", 0, 0, \
-	  queue_order_names, "Order of the waiting requests: fcfs (default), priority, or sjf, the fewest predicted outputs " \
-	  "first.") \
+	X(scheduling_policy, scheduling_policy, "scheduling-policy", OPT_STRING, OPT_LIST, "ORDER", 0, 0, \
+	  queue_order_names, "Order of the waiting requests: fcfs (default), priority, sjf (the fewest predicted outputs first), " \
+	  "edf (the earliest deadline, by --goodput ttft:MS), fair[:input=1,output=2] (among tenants) or " \
+	  "mlfq[:levels=6,quantum=512,promote=30s] (levels that a request sinks through).") \
 	X(predictor, predictor, "predictor", OPT_STRING, OPT_LIST, "PREDICTOR", 0, 0, NULL, \
 	  "How sjf and longest-left guess output lengths: max (what a request may produce at most), oracle, noisy:SIGMA (the " \
 	  "truth with a relative error) or mean (of its tenant's so far).") \
@@ -195,7 +196,7 @@ int run_opts_reports(struct run_settings *s, const struct run_opts *o, struct er
 struct arm {
 	struct run_settings s;
 	bool kv_cache, cache_generated;
-	const char *predictor, *chunked_prefill, *long_prefill; /* as typed, or NULL */
+	const char *scheduling_policy, *predictor, *chunked_prefill, *long_prefill; /* as typed, or NULL */
 	char *policy, *params, *label; /* what s points at */
 };
 

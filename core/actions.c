@@ -2,6 +2,7 @@
  * with a sentence that names the step, the policy and the request. */
 #include "core/engine_state.h"
 #include "core/mem.h"
+#include "core/order_fair.h"
 
 #include <string.h>
 
@@ -253,6 +254,8 @@ static void admit_accounts(struct engine *g, struct slot *s, int32_t hit_tokens)
 	} else {
 		r->first_sched_ns = g->now_ns;
 		r->cached_tokens = hit_tokens;
+		if (g->waiting.fair)
+			fair_charge(g->waiting.fair, s->req, s->prompt - hit_tokens, 0);
 		if (g->cfg.prefix_caching) {
 			g->stats.prefix_lookups++;
 			g->stats.prefix_hits += hit_tokens > 0;

@@ -3,9 +3,23 @@
 #ifndef CORE_CHOICES_H
 #define CORE_CHOICES_H
 
+#include <stdint.h>
+
 /* --scheduling-policy: core/order.h. */
-enum queue_order { QUEUE_FCFS, QUEUE_PRIORITY, QUEUE_SJF, QUEUE_ORDERS };
+enum queue_order { QUEUE_FCFS, QUEUE_PRIORITY, QUEUE_SJF, QUEUE_EDF, QUEUE_FAIR, QUEUE_MLFQ, QUEUE_ORDERS };
 extern const char *const queue_order_names[]; /* NULL-terminated */
+
+enum { MLFQ_LEVELS_MAX = 16 };
+
+/* What some of them have to be told. */
+struct order_params {
+	int64_t slo_ttft_ns,
+		slo_tpot_ns; /* edf: when a first token is due, and how much later each further one; 0 = at once */
+	int32_t input_weight, output_weight; /* fair, mlfq: what a prompt token and an output token count */
+	int32_t levels; /* mlfq: 1 .. MLFQ_LEVELS_MAX */
+	int64_t quantum; /* mlfq: service at level 0, doubled at each further one */
+	int64_t promote_ns; /* mlfq: who has waited so long rises to level 0; 0 = never */
+};
 
 /* --victim: core/victim.c. */
 enum victim {

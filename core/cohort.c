@@ -4,6 +4,7 @@
 
 #include "core/engine_state.h"
 #include "core/mem.h"
+#include "core/order_fair.h"
 
 int cohort_init(struct engine *g, struct err *e)
 {
@@ -191,6 +192,8 @@ void cohort_join(struct engine *g, struct slot *s)
 	if (!g->contiguous)
 		wheel_add(g, s);
 	tick_heap_put(&c->ends, id, c->tick + s->bound - s->outputs, s->order);
+	if (g->waiting.fair)
+		fair_decodes(g->waiting.fair, s->req, 1);
 }
 
 void cohort_leave(struct engine *g, struct slot *s)
@@ -202,6 +205,8 @@ void cohort_leave(struct engine *g, struct slot *s)
 	s->base_tick = c->tick;
 	if (!g->flat)
 		s->emitted = s->outputs;
+	if (!g->flat && g->waiting.fair)
+		fair_decodes(g->waiting.fair, s->req, -1);
 	c->ctx -= s->computed + s->pad - s->dropped;
 	window_drop(g, s);
 	wheel_drop(g, s);
@@ -231,6 +236,8 @@ void cohort_skipped(struct engine *g, struct slot *s)
 		wheel_add(g, s);
 	}
 	tick_heap_put(&c->ends, id, end + 1, s->order);
+	if (g->waiting.fair)
+		fair_charge(g->waiting.fair, s->req, 0, -1);
 }
 
 /* --- ticking ---------------------------------------------------------------------------------------------------- */

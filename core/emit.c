@@ -3,6 +3,7 @@
 
 #include "core/engine_state.h"
 #include "core/mem.h"
+#include "core/order_fair.h"
 
 static void tell_gap(struct engine *g, int64_t gap_ns, int64_t count)
 {
@@ -63,6 +64,8 @@ static void emit_token(struct engine *g, struct slot *s, int64_t end_ns)
 	tell_token(g, s->req, s->emitted, end_ns);
 	s->emitted++;
 	g->stats.output_tokens++;
+	if (g->waiting.fair)
+		fair_charge(g->waiting.fair, s->req, 0, 1);
 }
 
 static int emit_chunk(struct engine *g, struct step *st, const struct row *row, struct slot *s, int64_t end_ns)

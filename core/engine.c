@@ -8,6 +8,8 @@
 
 #include "core/engine_state.h"
 #include "core/mem.h"
+#include "core/order_fair.h"
+#include "core/order_mlfq.h"
 
 /* --- one replica -------------------------------------------------------------------------------------------------- */
 
@@ -59,6 +61,8 @@ void engine_config_default(struct engine_config *c)
 	c->max_num_seqs = 256;
 	c->max_num_batched_tokens = 2048;
 	c->block_size = 16;
+	c->order = (struct order_params){
+		.input_weight = 1, .output_weight = 2, .levels = 6, .quantum = 512, .promote_ns = 30 * NS_PER_S};
 #ifdef LOCKSTEP_DEBUG
 	c->check = true;
 #endif
@@ -107,6 +111,10 @@ int engine_config_resolve(struct engine_config *c, struct err *e)
 		return ERR_INPUT;
 	if (c->window < 0 || c->max_concurrency < 0 || c->max_model_len < 0 || c->model_max_len < 0)
 		return err_set(e, ERR_INPUT, "a limit of the engine is negative");
+	if (c->queue_order == QUEUE_EDF && c->order.slo_ttft_ns <= 0)
+		return err_set(e, ERR_INPUT,
+			       "--scheduling-policy edf goes by when first tokens are due: give --goodput "
+			       "ttft:MILLISECONDS");
 	return resolve_max_model_len(c, e);
 }
 
@@ -138,6 +146,12 @@ static int fit_choices(const struct engine *g, struct err *e)
 	if (c->queue_order != QUEUE_FCFS && t->no_order)
 		return err_set(e, ERR_INPUT, "--scheduling-policy %s has no meaning for policy %s: %s",
 			       queue_order_names[c->queue_order], name, t->no_order);
+	if (c->queue_order == QUEUE_MLFQ && (!t->yields || c->kv_off))
+		return err_set(
+			e, ERR_INPUT,
+			"--scheduling-policy mlfq has no meaning for policy %s as it is set up: it never stops a "
+			"running request for another",
+			name);
 	if (c->victim == VICTIM_DEFAULT || (t->victims && !c->kv_off))
 		return ERR_NONE;
 	return err_set(e, ERR_INPUT, "--victim %s has no meaning for policy %s: %s", victim_names[c->victim], name,
@@ -206,7 +220,11 @@ static int set_up(struct engine *g, bool len_given, struct err *e)
 					 .requests = g->requests,
 					 .predictor = &g->predictor,
 					 .max_model_len = g->cfg.max_model_len,
-					 .order = g->cfg.queue_order};
+					 .order = g->cfg.queue_order,
+					 .params = g->cfg.order,
+					 .tick = &g->cohort.tick,
+					 .now_ns = &g->now_ns,
+					 .peak = &g->peak};
 	if (cohort_init(g, e) || slots_init(g, e) || memory_init(g, e) ||
 	    predict_init(&g->predictor, &g->cfg.predictor, g->w, g->cfg.seed, e) || queue_init(&g->waiting, e))
 		return ERR_MEMORY;
@@ -360,6 +378,8 @@ static void plan_round(struct engine *g, struct step *st)
 {
 	int32_t preempted = 0;
 	bool again = true;
+	if (g->waiting.mlfq)
+		mlfq_promote(g->waiting.mlfq, g->now_ns);
 	while (again) {
 		plan_open(g, st);
 		retention_expire(g);
@@ -433,6 +453,15 @@ int engine_end(struct engine *g, const struct step_result *res, struct err *e)
 
 /* --- from outside -------------------------------------------------------------------------------------------------- */
 
+/* Has the step in flight moved on its tick, for a token that is not going to come out? */
+static bool ticked_in_flight(const struct engine *g, const struct slot *s)
+{
+	const struct step *last = &g->steps[(g->begun - 1) & 1];
+	if (g->begun == g->ended)
+		return false;
+	return s->sched_step == g->begun - 1 ? last->rows[s->sched_row].chunk < 0 : last->uniform;
+}
+
 /* A running request is taken out; whatever of it is in flight comes to nothing. */
 static void pull_out(struct engine *g, int32_t req)
 {
@@ -440,6 +469,8 @@ static void pull_out(struct engine *g, int32_t req)
 	struct step *last = &g->steps[(g->begun - 1) & 1];
 	bool in_flight = g->begun > g->ended && s->sched_step == g->begun - 1;
 	g->requests[req].outputs = slot_emitted(g, s);
+	if (g->waiting.fair && s->part == PART_COHORT && !g->flat && ticked_in_flight(g, s))
+		fair_charge(g->waiting.fair, req, 0, -1);
 	if (in_flight && last->rows[s->sched_row].chunk >= 0 && s->part == PART_COHORT)
 		last->joined--;
 	slot_drop(g, s);

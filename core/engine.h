@@ -48,6 +48,7 @@ struct engine_config {
 	int32_t kv_window; /* tokens kept behind each row, itself counted; 0 with full */
 	int32_t kv_sink; /* first tokens kept; 0 unless sink-window */
 	enum queue_order queue_order;
+	struct order_params order; /* of it */
 	struct predict_config predictor; /* of output lengths, for orders and victims that go by them */
 	enum victim victim;
 	bool async_scheduling; /* plan step t+1 while step t runs */

@@ -12,5 +12,6 @@ typedef struct wait_key order_key(const struct wait_queue *q, int32_t req);
 
 order_key order_priority; /* the smallest priority, as the trace has it */
 order_key order_sjf; /* the fewest outputs still to come, as the predictor says */
+order_key order_edf; /* the earliest deadline */
 
 #endif

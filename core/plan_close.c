@@ -177,7 +177,9 @@ static void allow_repeats(const struct engine *g, struct step *st)
 {
 	bool same_again = st->uniform && !st->acts && !st->preempted && g->policy->traits.steady && !g->flat &&
 			  !g->cfg.single_steps && !g->cfg.check && !g->drops && !(g->cfg.window && g->held.n) &&
-			  !(g->cfg.prefix_caching && g->waiting.count);
+			  !(g->cfg.prefix_caching && g->waiting.count) &&
+			  /* Who is served moves on in these two, and with it who comes next. */
+			  !(g->cfg.queue_order >= QUEUE_FAIR && g->waiting.count);
 	st->batch.repeat = same_again ? cohort_repeat(g, 4096) : 1;
 	int64_t until = source_next_ns(g->src);
 	st->batch.until_ns = until < g->wake_ns ? until : g->wake_ns;

@@ -50,6 +50,7 @@ struct policy_traits {
 	bool pads; /* prompts may be padded */
 	bool whole_prompts; /* never chunks: a prompt beyond the budget can never run and is rejected on arrival */
 	bool victims; /* when memory runs out it asks view_victim() who gives way */
+	bool yields; /* those running give way to more urgent ones before it plans: view_outranked() */
 	const char
 		*no_victim; /* when not: why --victim has no meaning for it, "it ..."; NULL = it never takes any back */
 	const char *no_order; /* why --scheduling-policy has none, "it ..."; NULL = it takes the queue's order */
@@ -118,6 +119,9 @@ int32_t view_running_last(const struct plan *p);
 int32_t view_running_prev(const struct plan *p, int32_t req);
 /* The running request that is to give way when memory runs out, as --victim has it: the last admitted by default. */
 int32_t view_victim(const struct plan *p);
+/* A running request that is to give way to the first of the queue, which has no place or no memory; -1: none. Only
+ * --scheduling-policy mlfq has such (core/order_mlfq.h). Ask before anything is scheduled, until it is -1. */
+int32_t view_outranked(struct plan *p);
 int32_t view_waiting_first(const struct plan *p);
 int32_t view_waiting_next(const struct plan *p, int32_t req);
 /* Running requests whose prompt is not yet computed, in admission order. */

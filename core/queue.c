@@ -4,10 +4,13 @@
 
 #include "core/err.h"
 #include "core/mem.h"
+#include "core/order_fair.h"
+#include "core/order_mlfq.h"
 
-const char *const queue_order_names[] = {"fcfs", "priority", "sjf", NULL};
+const char *const queue_order_names[] = {"fcfs", "priority", "sjf", "edf", "fair", "mlfq", NULL};
 
-static order_key *const keys[] = {[QUEUE_PRIORITY] = order_priority, [QUEUE_SJF] = order_sjf};
+static order_key *const keys[] = {
+	[QUEUE_PRIORITY] = order_priority, [QUEUE_SJF] = order_sjf, [QUEUE_EDF] = order_edf, [QUEUE_MLFQ] = NULL};
 
 int queue_init(struct wait_queue *q, struct err *e)
 {
@@ -16,6 +19,10 @@ int queue_init(struct wait_queue *q, struct err *e)
 	q->key = keys[q->order];
 	if (q->key)
 		return wait_tree_init(&q->tree, q->w->n, e);
+	if (q->order == QUEUE_FAIR)
+		return fair_create(&q->fair, q->w, q->requests, &q->params, q->tick, e);
+	if (q->order == QUEUE_MLFQ)
+		return mlfq_create(&q->mlfq, q->w, &q->params, e);
 	q->next = mem_alloc((size_t)q->w->n * sizeof *q->next);
 	q->prev = mem_alloc((size_t)q->w->n * sizeof *q->prev);
 	return q->next && q->prev ? ERR_NONE : err_no_memory(e, "waiting queue");
@@ -26,6 +33,8 @@ void queue_free(struct wait_queue *q)
 	mem_free(q->next);
 	mem_free(q->prev);
 	wait_tree_free(&q->tree);
+	fair_free(q->fair);
+	mlfq_free(q->mlfq);
 	memset(q, 0, sizeof *q);
 }
 
@@ -38,21 +47,33 @@ static void insert_after(struct wait_queue *q, int32_t req, int32_t after)
 	*(before < 0 ? &q->tail : &q->prev[before]) = req;
 }
 
-void queue_arrive(struct wait_queue *q, int32_t req)
+/* Into the books of the orders that keep their own; false: the queue's own list. */
+static bool enter(struct wait_queue *q, int32_t req, bool to_front)
 {
+	const struct request *r = &q->requests[req];
 	q->count++;
 	if (q->key)
 		wait_tree_add(&q->tree, req, q->key(q, req));
+	else if (q->fair && to_front)
+		fair_return(q->fair, req);
+	else if (q->fair)
+		fair_arrive(q->fair, req);
+	else if (q->mlfq)
+		mlfq_wait(q->mlfq, req, r->state == REQUEST_PREEMPTED ? (*q->peak)[req] : 0, r->outputs, *q->now_ns);
 	else
+		return false;
+	return true;
+}
+
+void queue_arrive(struct wait_queue *q, int32_t req)
+{
+	if (!enter(q, req, false))
 		insert_after(q, req, q->tail);
 }
 
 void queue_return(struct wait_queue *q, int32_t req)
 {
-	q->count++;
-	if (q->key)
-		wait_tree_add(&q->tree, req, q->key(q, req));
-	else
+	if (!enter(q, req, true))
 		insert_after(q, req, -1);
 }
 
@@ -63,6 +84,13 @@ void queue_remove(struct wait_queue *q, int32_t req)
 		wait_tree_take(&q->tree, req);
 		return;
 	}
+	if (q->fair || q->mlfq) {
+		if (q->fair)
+			fair_remove(q->fair, req);
+		else
+			mlfq_remove(q->mlfq, req);
+		return;
+	}
 	int32_t prev = q->prev[req], next = q->next[req];
 	*(prev < 0 ? &q->head : &q->next[prev]) = next;
 	*(next < 0 ? &q->tail : &q->prev[next]) = prev;
@@ -70,12 +98,30 @@ void queue_remove(struct wait_queue *q, int32_t req)
 
 int32_t queue_first(const struct wait_queue *q)
 {
-	return q->key ? wait_tree_first(&q->tree) : q->head;
+	switch (q->order) {
+	case QUEUE_FCFS:
+		return q->head;
+	case QUEUE_FAIR:
+		return fair_first(q->fair);
+	case QUEUE_MLFQ:
+		return mlfq_first(q->mlfq);
+	default:
+		return wait_tree_first(&q->tree);
+	}
 }
 
 int32_t queue_next(const struct wait_queue *q, int32_t req)
 {
-	return q->key ? wait_tree_next(&q->tree, req) : q->next[req];
+	switch (q->order) {
+	case QUEUE_FCFS:
+		return q->next[req];
+	case QUEUE_FAIR:
+		return fair_next(q->fair, req);
+	case QUEUE_MLFQ:
+		return mlfq_next(q->mlfq, req);
+	default:
+		return wait_tree_next(&q->tree, req);
+	}
 }
 
 int32_t queue_most_outputs(const struct wait_queue *q, int32_t req)

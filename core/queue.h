@@ -1,7 +1,7 @@
 /* queue.h: the waiting requests, in the order they are offered to the policy.
  *
- * fcfs: arrivals at the back, preempted requests at the front: a list. The others stand in a tree by their key
- * (core/order.h), wherever they come from. */
+ * fcfs: arrivals at the back, preempted requests at the front: a list. fair and mlfq keep books of their own. The others
+ * stand in a tree by their key (core/order.h), wherever they come from. */
 #ifndef CORE_QUEUE_H
 #define CORE_QUEUE_H
 
@@ -16,22 +16,31 @@
 
 struct err;
 
+struct fair;
+struct mlfq;
+
 struct wait_queue {
 	const struct workload *w;
 	const struct request *requests;
 	const struct predictor *predictor;
 	int32_t max_model_len;
 	enum queue_order order;
+	struct order_params params;
+	const int64_t *tick; /* the lazy cohort's clock */
+	const int64_t *now_ns;
+	int32_t *const *peak; /* by request: most tokens computed before a preemption; NULL before the first one */
 	int32_t count;
 	/* fcfs */
 	int32_t head, tail; /* -1 = empty */
 	int32_t *next, *prev; /* [w->n] */
+	struct fair *fair; /* fair alone: core/order_fair.h */
+	struct mlfq *mlfq; /* mlfq alone: core/order_mlfq.h */
 	/* the others */
 	order_key *key;
 	struct wait_tree tree;
 };
 
-/* Order, workload, requests, predictor and max_model_len are filled in by the caller; they outlive it. */
+/* All but the orders' own parts are filled in by the caller; what they point at outlives it. */
 int queue_init(struct wait_queue *q, struct err *e);
 void queue_free(struct wait_queue *q);
 

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "core/engine_state.h"
+#include "core/order_mlfq.h"
 
 const char *const victim_names[] = {"default",         "last", "shortest", "longest-left", "lowest-priority",
 				    "least-work-lost", NULL};
@@ -44,6 +45,14 @@ static int64_t predicted_left(const struct engine *g, const struct slot *s)
 	return left > 0 ? left : 0;
 }
 
+/* By the tokens that have come out: one in flight would be lost, and with it all that it was let in for. */
+static int32_t slot_level(const struct engine *g, const struct slot *s)
+{
+	int64_t computed = computed_before(g, s);
+	return mlfq_level(g->waiting.mlfq, s->req, computed > s->peak ? (int32_t)computed : s->peak,
+			  slot_emitted(g, s));
+}
+
 /* The smaller, the sooner it gives way. */
 static int64_t worth(const struct engine *g, const struct slot *s)
 {
@@ -56,7 +65,8 @@ static int64_t worth(const struct engine *g, const struct slot *s)
 		return -(int64_t)g->w->specs[s->req].priority;
 	case VICTIM_LEAST_WORK_LOST:
 		return work_lost(g, s);
-	case VICTIM_DEFAULT:
+	case VICTIM_DEFAULT: /* mlfq: the lowest level */
+		return -slot_level(g, s);
 	case VICTIM_LAST:
 		break;
 	}
@@ -74,7 +84,8 @@ int32_t view_victim(const struct plan *p)
 {
 	const struct engine *g = plan_engine(p);
 	int32_t victim = view_running_last(p);
-	if (g->cfg.victim <= VICTIM_LAST || victim < 0)
+	bool by_level = g->cfg.victim == VICTIM_DEFAULT && g->cfg.queue_order == QUEUE_MLFQ;
+	if (victim < 0 || (g->cfg.victim <= VICTIM_LAST && !by_level))
 		return victim;
 	int64_t least = worth(g, &g->slots[g->slot_of[victim]]);
 	for (int32_t r = view_running_prev(p, victim); r >= 0; r = view_running_prev(p, r)) {
@@ -86,4 +97,39 @@ int32_t view_victim(const struct plan *p)
 		}
 	}
 	return victim;
+}
+
+/* Blocks that the first of the queue lacks; 0 or less: none. */
+static int64_t blocks_short(struct engine *g, int32_t head)
+{
+	int64_t tokens = (int64_t)g->w->specs[head].prompt_tokens + g->requests[head].outputs;
+	int64_t need = g->cfg.kv_off ? 0 : kv_blocks_for(tokens, g->cfg.block_size);
+	if (g->cfg.prefix_caching && !memory_look_up(g, head))
+		need -= g->hit.pages - g->hit.unreferenced;
+	return need - (g->cfg.kv_off ? 0 : memory_free_blocks(g));
+}
+
+int32_t view_outranked(struct plan *p)
+{
+	struct engine *g = plan_engine(p);
+	int32_t head = g->cfg.queue_order == QUEUE_MLFQ ? queue_first(&g->waiting) : -1;
+	if (head < 0)
+		return -1;
+	int64_t lacks = blocks_short(g, head);
+	if (lacks <= 0 && view_places_left(p) > 0)
+		return -1;
+	int32_t own = mlfq_waits_at(g->waiting.mlfq, head), lowest = own, victim = -1;
+	for (int32_t i = view_running_last(p); i >= 0; i = view_running_prev(p, i)) {
+		const struct slot *s = &g->slots[g->slot_of[i]];
+		int32_t level = slot_level(g, s);
+		if (level <= own)
+			continue;
+		lacks -= slot_table(g, s)->n;
+		if (level > lowest) {
+			lowest = level;
+			victim = i;
+		}
+	}
+	/* Nobody is stopped in vain. */
+	return lacks <= 0 ? victim : -1;
 }

@@ -288,6 +288,8 @@ uint64_t workload_hash(const struct workload *w)
 		h = fold(h, (uint64_t)(uint32_t)s->max_tokens << 32 | (uint32_t)s->priority);
 		h = fold(h, (uint64_t)(uint32_t)s->tenant << 32 | (uint32_t)s->session);
 		h = fold(h, s->output_id);
+		if (s->slo_ttft_ms)
+			h = fold(h, (uint64_t)(uint32_t)s->slo_ttft_ms);
 		h = fold(h, (uint64_t)s->n_hashes);
 		for (int64_t k = s->hash_at; k < s->hash_at + s->n_hashes; k++) {
 			h = fold(h, w->hash_ids[k]);

@@ -25,6 +25,7 @@ struct spec {
 	int32_t tenant; /* index in workload.tenants; 0 = none given */
 	int32_t session; /* requests of one conversation share it; -1 = none */
 	int32_t n_hashes; /* content ids known of its prompt, from the start; 0 = unknown, shares nothing */
+	int32_t slo_ttft_ms; /* its own objective for the first token; 0 = none but the run's */
 	int32_t row; /* line or element of the source file, from 1 */
 };
 

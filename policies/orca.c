@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "core/policy.h"
 #include "policies/registry.h"
+#include "policies/walk.h"
 
 struct orca {
 	bool paged;
@@ -38,7 +39,7 @@ static int create(void **self, const union policy_value *values, const struct po
 	traits->unbudgeted = true;
 	traits->contiguous = !c->paged;
 	traits->steady = true;
-	traits->victims = c->paged;
+	traits->victims = traits->yields = c->paged;
 	traits->no_victim = "it reserves memory and never takes any back; orca:paged=on does";
 	traits->kv_off_ok = true;
 	*self = c;
@@ -69,6 +70,7 @@ static bool run_all(struct plan *p)
 static void plan(void *self, struct plan *p)
 {
 	const struct orca *c = self;
+	walk_yield(p);
 	if (!run_all(p))
 		return;
 	int32_t r;

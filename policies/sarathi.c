@@ -36,7 +36,7 @@ static int create(void **self, const union policy_value *values, const struct po
 		s->chunk_size = setup->max_num_batched_tokens;
 	s->watermark = (int32_t)(values[WATERMARK].f * setup->num_blocks);
 	traits->steady = true;
-	traits->victims = true;
+	traits->victims = traits->yields = true;
 	*self = s;
 	return ERR_NONE;
 }
@@ -85,6 +85,7 @@ static void plan(void *self, struct plan *p)
 	const struct sarathi *s = self;
 	int64_t budget = view_budget_left(p);
 	int32_t preempted = 0;
+	walk_yield(p);
 	walk_decodes(p, 0, &preempted);
 	run_prefills(s, p, budget);
 	admit(s, p, budget);

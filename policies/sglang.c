@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/policy.h"
 #include "policies/registry.h"
+#include "policies/walk.h"
 
 enum order { FCFS, LPM, DFS_WEIGHT };
 
@@ -70,7 +71,7 @@ static int create(void **self, const union policy_value *values, const struct po
 	s->decay = (s->start - s->least) / DECAY_STEPS;
 	s->ratio = s->start;
 	/* Not steady: the ratio moves with every step. */
-	traits->victims = true;
+	traits->victims = traits->yields = true;
 	s->own_victim = setup->victim == VICTIM_DEFAULT;
 	*self = s;
 	return ERR_NONE;
@@ -332,6 +333,7 @@ static void prompts(struct sglang *s, struct plan *p)
 static void plan(void *self, struct plan *p)
 {
 	struct sglang *s = self;
+	walk_yield(p);
 	if (view_running(p) < s->was_running || view_running(p) == 0)
 		s->full = false;
 	if (view_running(p) == 0 && view_waiting(p) == 0)

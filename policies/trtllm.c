@@ -72,7 +72,7 @@ static int create(void **self, const union policy_value *values, const struct po
 		return err_no_memory(e, "policy trtllm");
 	}
 	traits->steady = true;
-	traits->victims = t->capacity == MAX_UTILIZATION;
+	traits->victims = traits->yields = t->capacity == MAX_UTILIZATION;
 	traits->no_victim = "guaranteed_no_evict never takes memory back; "
 			    "trtllm:capacity_scheduler=max_utilization does";
 	traits->whole_prompts = !t->chunking;
@@ -227,6 +227,7 @@ static void run_prompts(struct trtllm *t, struct plan *p, int64_t promised)
 static void plan(void *self, struct plan *p)
 {
 	struct trtllm *t = self;
+	walk_yield(p);
 	bool may_admit = view_waiting_first(p) >= 0 && view_places_left(p) > 0;
 	/* Before anybody is scheduled: then what is computed tells the blocks that are held. */
 	int64_t promised = may_admit && t->capacity == NO_EVICT ? still_promised(p) : 0;

@@ -36,7 +36,7 @@ static int create(void **self, const union policy_value *values, const struct po
 	v->delay_factor = values[DELAY_FACTOR].f;
 	v->watermark = (int32_t)(values[WATERMARK].f * setup->num_blocks);
 	traits->whole_prompts = true;
-	traits->victims = true;
+	traits->victims = traits->yields = true;
 	/* Not steady: that every sequence must find a free block, needed or not, is checked in each step. */
 	*self = v;
 	return ERR_NONE;
@@ -89,6 +89,7 @@ static void plan(void *self, struct plan *p)
 {
 	struct vllm_v0 *v = self;
 	int32_t preempted = 0;
+	walk_yield(p);
 	if (delay_is_over(v, p) && admit(v, p))
 		v->prompts = true;
 	else

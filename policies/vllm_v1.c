@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/policy.h"
 #include "policies/registry.h"
+#include "policies/walk.h"
 
 struct vllm_v1 {
 	int64_t threshold; /* most tokens of one prompt per step; 0 = no cap */
@@ -55,7 +56,7 @@ static int create(void **self, const union policy_value *values, const struct po
 	c->chunking = values[CHUNKING].i;
 	c->whole_must_fit = values[RESERVE].i;
 	c->least_important = setup->queue_order == QUEUE_PRIORITY && setup->victim == VICTIM_DEFAULT;
-	traits->victims = true;
+	traits->victims = traits->yields = true;
 	c->watermark = (int32_t)(values[WATERMARK].f * setup->num_blocks);
 	c->drops = values[SHORTAGE].i;
 	c->keep_pages = (int32_t)((values[DROP_KEEP].i + setup->block_size - 1) / setup->block_size);
@@ -187,6 +188,7 @@ static void plan(void *self, struct plan *p)
 {
 	const struct vllm_v1 *c = self;
 	bool preempted = false;
+	walk_yield(p);
 	if (view_decodes_lead(p) && plan_decodes(p) == PLAN_OK)
 		walk_prefilling(c, p, &preempted);
 	else

@@ -43,3 +43,11 @@ int32_t walk_keep_free(const struct plan *p, int32_t req, int32_t watermark)
 		return -1;
 	return view_running(p) ? watermark : 0;
 }
+
+void walk_yield(struct plan *p)
+{
+	int32_t r;
+	while ((r = view_outranked(p)) >= 0)
+		if (plan_preempt(p, r) != PLAN_OK)
+			return;
+}

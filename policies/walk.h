@@ -16,4 +16,7 @@ void walk_decodes(struct plan *p, int32_t spare, int32_t *preempted);
  * when nothing runs. -1: with the watermark it would not fit an empty memory, and it never ran: reject it. */
 int32_t walk_keep_free(const struct plan *p, int32_t req, int32_t watermark);
 
+/* Running requests give way to a more urgent one that waits: before anything else in plan(). */
+void walk_yield(struct plan *p);
+
 #endif

@@ -22,6 +22,7 @@ enum {
 	PRIORITY,
 	CLASS,
 	MAX_TOKENS,
+	SLO_TTFT,
 	ESTIMATED,
 	N_FIELDS
 };
@@ -43,6 +44,7 @@ static const struct row_field fields[N_FIELDS] = {
 	[PRIORITY] = {"priority", ROW_INT32, false},
 	[CLASS] = {"class", ROW_NAME, false},
 	[MAX_TOKENS] = {"max_tokens", ROW_TOKENS, false},
+	[SLO_TTFT] = {"slo_ttft_ms", ROW_TOKENS, false},
 	[ESTIMATED] = {"estimated", ROW_SEEN, false},
 };
 
@@ -223,6 +225,7 @@ static int accept(struct trace_reader *r, const struct row_cell *c, struct err *
 	if (code)
 		return code;
 	s.priority = c[PRIORITY].seen ? (int32_t)c[PRIORITY].i : 0;
+	s.slo_ttft_ms = c[SLO_TTFT].seen ? (int32_t)c[SLO_TTFT].i : 0;
 	s.max_tokens = c[MAX_TOKENS].seen ? (int32_t)c[MAX_TOKENS].i : 0;
 	code = add(r, c, &s, id, previous, e);
 	r->w->lengths_estimated |= c[ESTIMATED].seen;

@@ -138,6 +138,7 @@ int trace_load_memory(const char *name, const void *bytes, size_t n, const struc
  *   hash_ids       [numbers], each hash_block tokens (the last one the rest)
  *   hash_block     the same in all rows, default 512
  *   output_id      text or number: the generated tokens, as a later `prefix` names them
+ *   slo_ttft_ms    the request's own objective for its first token, milliseconds; 0 or absent: none
  *   class          text: the tenant
  *   estimated      true: the lengths were estimated from text
  *   fork_of        not supported yet: an error

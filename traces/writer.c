@@ -121,6 +121,8 @@ static void native_row(struct writing *x, int64_t i)
 		fprintf(x->f, ",\"output_id\":%llu", (unsigned long long)s->output_id);
 	if (s->priority)
 		fprintf(x->f, ",\"priority\":%d", s->priority);
+	if (s->slo_ttft_ms)
+		fprintf(x->f, ",\"slo_ttft_ms\":%d", s->slo_ttft_ms);
 	if (s->tenant) {
 		fputs(",\"class\":", x->f);
 		writer_json_string(x->f, x->w->tenants[s->tenant]);

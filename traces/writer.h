@@ -18,6 +18,7 @@
  *   hash_block     whole; on each line that has hash_ids
  *   output_id      whole number: the content id of what it generates, for later prompts that hold it
  *   priority       whole; smaller is served first
+ *   slo_ttft_ms    whole: the request's own objective for its first token
  *   class          string: tenant
  *   estimated      true, when lengths were estimated from text
  */

@@ -17,6 +17,8 @@ struct scene {
 	const char *params; /* NULL = defaults */
 	const char *only; /* for this policy alone; NULL = for every one */
 	int32_t budget; /* 0 = 16 */
+	enum queue_order order; /* other than by priority */
+	enum victim victim;
 	int32_t kv_window, kv_sink; /* tokens; 0 = everything is kept, no sinks */
 };
 
@@ -41,6 +43,22 @@ static const struct scene scenes[] = {
 	{"equal", 60, .params = "context_chunking=equal_progress,chunk_unit=2", .only = "trtllm"},
 	{"whole", 60, .params = "enable_chunked_context=off", .only = "trtllm", .budget = 96},
 	{"whole", 60, .params = "enable_chunked_prefill=off", .only = "vllm_v1"},
+	{"sjf", 22, .only = "vllm_v1", .order = QUEUE_SJF},
+	{"edf", 22, .only = "vllm_v1", .order = QUEUE_EDF},
+	{"fair", 22, .only = "vllm_v1", .order = QUEUE_FAIR},
+	{"mlfq", 22, .only = "vllm_v1", .order = QUEUE_MLFQ},
+	{"fair", 22, .only = "sarathi", .order = QUEUE_FAIR},
+	{"mlfq", 24, .params = "watermark=0", .only = "vllm_v0", .budget = 96, .order = QUEUE_MLFQ},
+	{"mlfq", 22, .only = "sglang", .order = QUEUE_MLFQ},
+	{"fair", 60, .only = "trtllm", .order = QUEUE_FAIR},
+	{"sjf", 22, .params = "pad=off,reserve=off", .only = "static", .order = QUEUE_SJF},
+	{"edf", 22, .params = "paged=on", .only = "orca", .order = QUEUE_EDF},
+	{"shortest", 22, .only = "vllm_v1", .victim = VICTIM_SHORTEST},
+	{"longest-left", 22, .only = "vllm_v1", .victim = VICTIM_LONGEST_LEFT},
+	{"lowest-priority", 22, .only = "vllm_v1", .victim = VICTIM_LOWEST_PRIORITY},
+	{"least-work-lost", 22, .only = "vllm_v1", .victim = VICTIM_LEAST_WORK_LOST},
+	{"shortest", 22, .params = "paged=on", .only = "orca", .victim = VICTIM_SHORTEST},
+	{"longest-left", 22, .params = "watermark=0", .only = "sarathi", .victim = VICTIM_LONGEST_LEFT},
 	{"window", 22, .only = "vllm_v1", .kv_window = 6},
 	{"sinks", 22, .prefix_caching = true, .only = "vllm_v1", .kv_window = 6, .kv_sink = 3},
 	{"drop", 22, .params = "shortage=drop,drop_keep=8", .only = "vllm_v1"},
@@ -51,7 +69,11 @@ static const struct scene scenes[] = {
 static void add_requests(struct sched *s)
 {
 	struct rng r;
+	int32_t tenants[4] = {0};
 	rng_init(&r, 2024, 0);
+	for (int32_t t = 1; t < 3; t++)
+		if (workload_tenant(&s->w, t == 1 ? "one" : "two", &tenants[t], NULL))
+			exit(1);
 	for (int32_t i = 0; i < 16; i++) {
 		int64_t at_ns = i < 9 ? (int64_t)(rng_below(&r, 3) + (uint64_t)i / 3 * 70) : 2000 + 10 * i;
 		int32_t prompt = 3 + (int32_t)rng_below(&r, 22), output = (int32_t)rng_below(&r, 16);
@@ -64,6 +86,7 @@ static void add_requests(struct sched *s)
 		sched_add(s, at_ns, prompt, i == 3 ? 0 : i == 4 ? 1 : output);
 		s->w.specs[i].max_tokens = s->w.specs[i].output_tokens + (int32_t)rng_below(&r, 4) + 1;
 		s->w.specs[i].priority = (int32_t)rng_below(&r, 3);
+		s->w.specs[i].tenant = tenants[i % 4];
 		if (i % 2 == 0)
 			sched_share(s, 7, prompt < 10 ? prompt : 10);
 	}
@@ -83,7 +106,12 @@ static char *log_of(const struct policy_desc *d, const struct scene *c)
 	s.cfg.max_num_seqs = 5;
 	s.cfg.max_num_batched_tokens = c->budget ? c->budget : 16;
 	s.cfg.prefix_caching = c->prefix_caching;
-	s.cfg.queue_order = c->priority ? QUEUE_PRIORITY : QUEUE_FCFS;
+	s.cfg.queue_order = c->priority ? QUEUE_PRIORITY : c->order;
+	s.cfg.victim = c->victim;
+	s.cfg.predictor = (struct predict_config){.kind = PREDICT_NOISY, .sigma = 0.5};
+	s.cfg.order.slo_ttft_ns = 100;
+	s.cfg.order.quantum = 16;
+	s.cfg.order.promote_ns = 500;
 	s.cfg.async_scheduling = c->async;
 	s.cfg.kv_window = c->kv_window;
 	s.cfg.kv_sink = c->kv_sink;

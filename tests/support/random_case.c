@@ -75,6 +75,8 @@ static void draw_request(struct rng *r, struct random_case *c, int32_t i, const 
 		q->max_tokens = (int32_t)between(r, 1, q->max_tokens);
 	if (t->priorities)
 		q->priority = (int32_t)between(r, 0, 2);
+	if (chance(r, 20))
+		q->slo_ttft_ms = (int32_t)between(r, 1, 2);
 	if (t->tenants)
 		q->tenant = (int32_t)between(r, 0, CASE_TENANTS - 1);
 	if (t->sharing)
@@ -130,6 +132,13 @@ static void draw_choices(struct rng *r, struct engine_config *g, bool priorities
 		g->queue_order = QUEUE_PRIORITY;
 	else if (chance(r, 40))
 		g->queue_order = (enum queue_order)between(r, QUEUE_SJF, QUEUE_ORDERS - 1);
+	g->order = (struct order_params){.slo_ttft_ns = between(r, 1, 500),
+					 .slo_tpot_ns = between(r, 0, 20),
+					 .input_weight = (int32_t)between(r, 0, 2),
+					 .output_weight = (int32_t)between(r, 1, 3),
+					 .levels = (int32_t)between(r, 1, 5),
+					 .quantum = between(r, 1, 40),
+					 .promote_ns = chance(r, 50) ? 0 : between(r, 1, 400)};
 	if (chance(r, 50))
 		g->victim = (enum victim)between(r, VICTIM_LAST, VICTIM_LEAST_WORK_LOST);
 	g->predictor.kind = (enum predict_kind)between(r, PREDICT_MAX, PREDICT_MEAN);
@@ -304,6 +313,7 @@ static int add_request(const struct case_req *q, struct workload *w, struct err 
 			 .max_tokens = q->max_tokens,
 			 .priority = q->priority,
 			 .tenant = q->tenant,
+			 .slo_ttft_ms = q->slo_ttft_ms,
 			 .session = -1,
 			 .n_hashes = q->n_segments,
 			 .row = (int32_t)w->n + 1};
@@ -353,6 +363,8 @@ static void print_request(const struct random_case *c, int32_t i, FILE *f)
 		q->max_tokens);
 	if (q->priority)
 		fprintf(f, ", \"priority\": %d", q->priority);
+	if (q->slo_ttft_ms)
+		fprintf(f, ", \"slo_ttft_ms\": %d", q->slo_ttft_ms);
 	if (q->tenant)
 		fprintf(f, ", \"class\": \"%c\"", 'a' + q->tenant);
 	for (int32_t k = 0; k < q->n_parents; k++)
@@ -384,6 +396,10 @@ void random_case_print(const struct random_case *c, FILE *f)
 	fprintf(f, "# prefix_cache %s, prefix_eviction %s, cache_prompts_only %d, cache_salt %s\n",
 		prefix_cache_names[g->prefix_cache], prefix_eviction_names[g->prefix_eviction], g->cache_prompts_only,
 		cache_salt_names[g->cache_salt]);
+	const struct order_params *o = &g->order;
+	fprintf(f, "# order: ttft %lld tpot %lld ns, weights %d:%d, %d levels, quantum %lld, promote %lld ns\n",
+		(long long)o->slo_ttft_ns, (long long)o->slo_tpot_ns, o->input_weight, o->output_weight, o->levels,
+		(long long)o->quantum, (long long)o->promote_ns);
 	char predictor[40];
 	fprintf(f, "# victim %s, predictor %s\n", victim_names[g->victim], predict_text(&g->predictor, predictor));
 	fprintf(f, "# cost %lld + %lld x prefill + %lld x decodes + %lld x context ns\n", (long long)c->cost_a,

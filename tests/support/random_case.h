@@ -16,7 +16,7 @@ enum { CASE_SEGMENTS = 6, CASE_PARENTS = 2, CASE_PARAMS = 16, CASE_TENANTS = 4 }
 
 struct case_req {
 	int64_t arrival_ns; /* with parents: the delay */
-	int32_t prompt, output, max_tokens, priority, tenant;
+	int32_t prompt, output, max_tokens, priority, tenant, slo_ttft_ms;
 	uint64_t output_id;
 	int32_t n_segments;
 	uint64_t segment[CASE_SEGMENTS];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/rng.h"
+#include "tests/support/random_case.h"
 
 /* Where a token's content comes from: two tokens are the same when all three agree. */
 struct token {
@@ -31,7 +32,10 @@ struct seq { /* one request */
 	bool decoding, held;
 	int32_t in_tree, keep; /* radix: pages that joined the tree or will; tokens that may before it ends */
 	int64_t out_since_ns; /* preempted since */
-	int32_t key; /* sjf: outputs it was taken to still produce as it began to wait */
+	int64_t key; /* sjf, edf: settled as it began to wait */
+	int64_t since_ns, spent; /* mlfq: waiting since; service before it rose */
+	int32_t level; /* mlfq: waits at */
+	bool risen;
 	/* source */
 	int32_t parents_left;
 	int64_t ready_ns;
@@ -72,6 +76,8 @@ struct ref {
 	int32_t *waiting, n_waiting;
 	int32_t *held, n_held;
 	int32_t with_server, orphans;
+	int64_t *served; /* by tenant */
+	int32_t last_to_wait; /* tenant, -1 */
 	int64_t admissions, steps, done;
 
 	int32_t *free, n_free; /* oldest first */
@@ -601,9 +607,9 @@ static bool comes_before(const struct ref *f, int32_t a, int32_t b)
 {
 	const struct spec *x = &f->w->specs[a], *y = &f->w->specs[b];
 	int64_t ax = f->out->requests[a].arrival_ns, ay = f->out->requests[b].arrival_ns;
-	if (f->s->cfg.queue_order == QUEUE_SJF && f->q[a].key != f->q[b].key)
+	if (f->q[a].key != f->q[b].key)
 		return f->q[a].key < f->q[b].key;
-	if (f->s->cfg.queue_order != QUEUE_SJF && x->priority != y->priority)
+	if (f->s->cfg.queue_order == QUEUE_PRIORITY && x->priority != y->priority)
 		return x->priority < y->priority;
 	if (ax != ay)
 		return ax < ay;
@@ -627,14 +633,149 @@ static void wait_at(struct ref *f, int32_t place, int32_t req)
 	f->n_waiting++;
 }
 
+/* --- fair ------------------------------------------------------------------------------------------------------ */
+
+static bool tenant_waits(const struct ref *f, int32_t tenant)
+{
+	for (int32_t i = 0; i < f->n_waiting; i++)
+		if (f->w->specs[f->waiting[i]].tenant == tenant)
+			return true;
+	return false;
+}
+
+/* The first of a tenant in the list from `from` on, or -1. */
+static int32_t first_of(const struct ref *f, int32_t tenant, int32_t from)
+{
+	for (int32_t i = from; i < f->n_waiting; i++)
+		if (f->w->specs[f->waiting[i]].tenant == tenant)
+			return i;
+	return -1;
+}
+
+/* Puts the waiting into the order in which they would be let in, each charged its prompt; a tenant's own keep theirs. */
+static void put_in_order(struct ref *f)
+{
+	int64_t served[CASE_TENANTS];
+	if (f->s->cfg.queue_order != QUEUE_FAIR)
+		return;
+	memcpy(served, f->served, sizeof served);
+	for (int32_t place = 0; place < f->n_waiting; place++) {
+		int32_t best = -1;
+		for (int32_t t = 0; t < CASE_TENANTS; t++) {
+			int32_t i = first_of(f, t, place);
+			if (i < 0)
+				continue;
+			int32_t bt = best < 0 ? -1 : f->w->specs[f->waiting[best]].tenant;
+			int64_t x = f->out->requests[f->waiting[i]].arrival_ns;
+			int64_t y = best < 0 ? 0 : f->out->requests[f->waiting[best]].arrival_ns;
+			if (best < 0 || served[t] < served[bt] ||
+			    (served[t] == served[bt] && (x < y || (x == y && f->waiting[i] < f->waiting[best]))))
+				best = i;
+		}
+		int32_t req = f->waiting[best];
+		memmove(f->waiting + place + 1, f->waiting + place, (size_t)(best - place) * sizeof *f->waiting);
+		f->waiting[place] = req;
+		if (f->out->requests[req].state == REQUEST_WAITING)
+			served[f->w->specs[req].tenant] +=
+				(int64_t)f->s->cfg.order.input_weight * f->w->specs[req].prompt_tokens;
+	}
+}
+
+static void lift(struct ref *f, int32_t tenant)
+{
+	int64_t least_served = INT64_MAX;
+	for (int32_t i = 0; i < f->n_waiting; i++) {
+		int64_t x = f->served[f->w->specs[f->waiting[i]].tenant];
+		least_served = x < least_served ? x : least_served;
+	}
+	if (!f->n_waiting)
+		least_served = f->last_to_wait < 0 ? 0 : f->served[f->last_to_wait];
+	if (f->served[tenant] < least_served)
+		f->served[tenant] = least_served;
+}
+
+/* --- mlfq ------------------------------------------------------------------------------------------------------ */
+
+static int64_t service(const struct ref *f, int32_t req, int32_t computed, int32_t outputs)
+{
+	const struct order_params *o = &f->s->cfg.order;
+	return (int64_t)o->input_weight * least(computed, f->w->specs[req].prompt_tokens) +
+	       (int64_t)o->output_weight * outputs;
+}
+
+static int32_t level_of(const struct ref *f, int32_t req, int32_t computed, int32_t outputs)
+{
+	const struct order_params *o = &f->s->cfg.order;
+	int64_t quanta[MLFQ_LEVELS_MAX], used = service(f, req, computed, outputs) - f->q[req].spent;
+	int32_t level = 0;
+	quanta[0] = o->quantum;
+	for (int32_t i = 1; i < o->levels; i++)
+		quanta[i] = 2 * quanta[i - 1];
+	quanta[o->levels - 1] = INT64_MAX;
+	while (!f->q[req].risen && quanta[level] < (int64_t)o->input_weight * f->w->specs[req].prompt_tokens)
+		level++;
+	for (; used >= quanta[level]; level++)
+		used -= quanta[level];
+	return level;
+}
+
+static void wait_by_level(struct ref *f, int32_t req, int32_t level)
+{
+	int32_t place = 0;
+	f->q[req].level = level;
+	f->q[req].since_ns = f->now_ns;
+	while (place < f->n_waiting && f->q[f->waiting[place]].level <= level)
+		place++;
+	wait_at(f, place, req);
+}
+
+static void promote(struct ref *f)
+{
+	const struct order_params *o = &f->s->cfg.order;
+	if (f->s->cfg.queue_order != QUEUE_MLFQ || !o->promote_ns)
+		return;
+	for (int32_t i = 0; i < f->n_waiting; i++) {
+		int32_t req = f->waiting[i];
+		if (f->q[req].level == 0 || f->now_ns - f->q[req].since_ns < o->promote_ns)
+			continue;
+		list_remove(f->waiting, &f->n_waiting, req);
+		f->q[req].spent = service(f, req, f->q[req].high, f->out->requests[req].outputs);
+		f->q[req].risen = true;
+		wait_by_level(f, req, 0);
+	}
+}
+
 static void start_waiting(struct ref *f, int32_t req, bool returns)
 {
+	const struct engine_config *c = &f->s->cfg;
+	const struct spec *s = &f->w->specs[req];
+	const struct request *r = &f->out->requests[req];
 	int32_t place = returns ? 0 : f->n_waiting;
-	f->q[req].key = guessed_left(f, req, f->out->requests[req].outputs);
-	if (f->s->cfg.queue_order != QUEUE_FCFS)
+	if (c->queue_order == QUEUE_MLFQ) {
+		wait_by_level(f, req, level_of(f, req, f->q[req].high, r->outputs));
+		return;
+	}
+	if (c->queue_order == QUEUE_SJF)
+		f->q[req].key = guessed_left(f, req, r->outputs);
+	if (c->queue_order == QUEUE_EDF)
+		f->q[req].key = r->arrival_ns +
+				(s->slo_ttft_ms ? s->slo_ttft_ms * INT64_C(1000000) : c->order.slo_ttft_ns) +
+				r->outputs * c->order.slo_tpot_ns;
+	if (c->queue_order == QUEUE_FAIR && !returns && !tenant_waits(f, s->tenant))
+		lift(f, s->tenant);
+	if (c->queue_order != QUEUE_FCFS && c->queue_order != QUEUE_FAIR)
 		for (place = 0; place < f->n_waiting && comes_before(f, f->waiting[place], req);)
 			place++;
 	wait_at(f, place, req);
+	put_in_order(f);
+}
+
+static void stop_waiting(struct ref *f, int32_t req)
+{
+	int32_t tenant = f->w->specs[req].tenant;
+	list_remove(f->waiting, &f->n_waiting, req);
+	if (!tenant_waits(f, tenant))
+		f->last_to_wait = tenant;
 }
 
 /* --- the source ----------------------------------------------------------------------------------------------- */
@@ -870,7 +1011,10 @@ static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t 
 			return false;
 	}
 	bool returns = r->state == REQUEST_PREEMPTED;
-	list_remove(f->waiting, &f->n_waiting, req);
+	stop_waiting(f, req);
+	if (!returns)
+		f->served[f->w->specs[req].tenant] += (int64_t)f->s->cfg.order.input_weight * (q->prompt - hit * bs);
+	put_in_order(f);
 	f->running[f->n_running++] = req;
 	q->admitted = f->admissions++;
 	r->state = REQUEST_RUNNING;
@@ -949,7 +1093,9 @@ static int64_t missed(struct ref *f, int32_t req)
 	case VICTIM_LEAST_WORK_LOST:
 		return computed - kept(f, req, computed);
 	default:
-		return 0;
+		return f->s->cfg.queue_order != QUEUE_MLFQ || f->s->cfg.victim == VICTIM_LAST
+			       ? 0
+			       : -level_of(f, req, it ? it->old_high : q->high, f->out->requests[req].outputs);
 	}
 }
 
@@ -966,12 +1112,37 @@ static int32_t chosen_victim(struct ref *f)
 	return v;
 }
 
+/* Running requests of lower levels make room for the first that waits, if they can. */
+static void yield(struct ref *f)
+{
+	while (f->s->cfg.queue_order == QUEUE_MLFQ && f->n_waiting) {
+		int32_t head = f->waiting[0], unreferenced, hit = lookup(f, head, &unreferenced), victim = -1;
+		int32_t lowest = f->q[head].level;
+		int64_t lacks = (int64_t)blocks_for(f, tokens_of(&f->q[head])) - hit + unreferenced - f->n_free;
+		if (lacks <= 0 && f->n_running < f->s->cfg.max_num_seqs)
+			return;
+		for (int32_t i = f->n_running - 1; i >= 0; i--) {
+			const struct seq *q = &f->q[f->running[i]];
+			int32_t level = level_of(f, f->running[i], q->high, f->out->requests[f->running[i]].outputs);
+			if (level > f->q[head].level)
+				lacks -= q->n_blocks;
+			if (level > lowest) {
+				lowest = level;
+				victim = f->running[i];
+			}
+		}
+		if (victim < 0 || lacks > 0)
+			return;
+		preempt(f, victim);
+	}
+}
+
 /* --- chunked (vLLM v1) ---------------------------------------------------------------------------------------- */
 
 static int32_t chunked_victim(struct ref *f)
 {
 	int32_t v = f->running[f->n_running - 1];
-	if (f->s->cfg.victim != VICTIM_DEFAULT)
+	if (f->s->cfg.victim != VICTIM_DEFAULT || f->s->cfg.queue_order == QUEUE_MLFQ)
 		return chosen_victim(f);
 	if (f->s->cfg.queue_order == QUEUE_PRIORITY)
 		for (int32_t i = 0; i < f->n_running; i++)
@@ -1048,8 +1219,10 @@ static void plan_chunked(struct ref *f)
 {
 	const struct ref_setup *s = f->s;
 	f->budget = s->cfg.max_num_batched_tokens;
+	yield(f);
+	int32_t gave_way = f->gave_way;
 	chunked_running(f);
-	if (f->gave_way)
+	if (f->gave_way != gave_way)
 		return;
 	while (f->n_waiting && f->budget > 0 && f->n_running < s->cfg.max_num_seqs) {
 		int32_t keep = f->plan->n_items ? (int32_t)(s->watermark * s->cfg.num_blocks) : 0;
@@ -1099,6 +1272,7 @@ static bool run_everybody(struct ref *f)
 static void plan_continuous(struct ref *f)
 {
 	const struct ref_setup *s = f->s;
+	yield(f);
 	if (!run_everybody(f))
 		return;
 	while (f->n_waiting && f->n_running < s->cfg.max_num_seqs) {
@@ -1164,8 +1338,12 @@ static void plan_naive(struct ref *f)
 		f->wake_ns = go_ns;
 		return;
 	}
+	int32_t req, next = f->waiting[0];
 	for (int32_t n = naive_batch(f, &longest); n > 0; n--) {
-		int32_t req = f->waiting[0], pad = s->pad ? longest - tokens_of(&f->q[req]) : 0;
+		req = next;
+		for (int32_t i = 0; i + 1 < f->n_waiting; i++) /* told before anything changes */
+			next = f->waiting[i] == req ? f->waiting[i + 1] : next;
+		int32_t pad = s->pad ? longest - tokens_of(&f->q[req]) : 0;
 		if (!admit(f, req, INT64_MAX, true, pad, f->q[req].prompt + f->q[req].most, 0, false))
 			return;
 	}
@@ -1259,6 +1437,8 @@ static bool begin(struct ref *f, struct step *st)
 	f->wake_ns = INT64_MAX;
 	f->budget = INT64_MAX;
 	take_in(f);
+	put_in_order(f);
+	promote(f);
 	do { /* making room may be all that a round does: then the next one follows at the same moment */
 		st->preempted += f->gave_way;
 		f->gave_way = 0;
@@ -1295,6 +1475,7 @@ static void token_out(struct ref *f, int32_t req, int64_t end_ns)
 	else
 		r->first_token_ns = end_ns;
 	r->outputs++;
+	f->served[f->w->specs[req].tenant] += f->s->cfg.order.output_weight;
 	r->last_token_ns = end_ns;
 	f->out->stats.output_tokens++;
 }
@@ -1502,6 +1683,8 @@ void ref_run(struct ref_result *out, const struct ref_setup *s, const struct wor
 	f.since = must(calloc(blocks, sizeof *f.since));
 	f.care = must(calloc(blocks, sizeof *f.care));
 	f.taken = must(calloc(blocks, sizeof *f.taken));
+	f.served = must(calloc(CASE_TENANTS, sizeof *f.served));
+	f.last_to_wait = -1;
 	for (int32_t b = 0; b < s->cfg.num_blocks; b++) {
 		f.free[f.n_free++] = b;
 		f.content[b] = -1;
@@ -1519,7 +1702,7 @@ void ref_run(struct ref_result *out, const struct ref_setup *s, const struct wor
 	for (int32_t i = 0; i < f.n_pages; i++)
 		free(f.pages[i].tokens);
 	void *all[] = {f.pages, f.q,       f.running, f.waiting, f.held, f.free,
-		       f.count, f.content, f.since,   f.taken,   f.care};
+		       f.count, f.content, f.since,   f.taken,   f.care, f.served};
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		free(all[i]);
 }

@@ -131,6 +131,184 @@ static void predictors_are_named_by_text(void)
 		CHECK_INT(predict_parse(&c, bad[i], NULL), ERR_INPUT);
 }
 
+/* --- edf ---------------------------------------------------------------------------------------------------------- */
+
+/* One place, a step takes 1 ms. A runs 0-3 ms. B comes at 0.1 ms, C at 0.2 ms; a first token is due 20 ms after arrival, C's own
+ * after 2. fcfs takes B at 3 ms; edf takes C, which is due at 2.2 ms, and then B, due at 20.1 ms. */
+static void edf_serves_what_is_due_first(void)
+{
+	for (int order = 0; order < 2; order++) {
+		struct sched s;
+		begin(&s, "vllm_v1", "", order ? QUEUE_EDF : QUEUE_FCFS);
+		s.cfg.order.slo_ttft_ns = 20 * NS_PER_MS;
+		s.cfg.max_num_seqs = 1;
+		s.a = NS_PER_MS;
+		sched_add(&s, 0, 4, 3);
+		sched_add(&s, NS_PER_MS / 10, 4, 1);
+		sched_add(&s, NS_PER_MS / 5, 4, 1);
+		s.w.specs[2].slo_ttft_ms = 2;
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		CHECK_INT(s.requests[1].first_sched_ns, (order ? 4 : 3) * NS_PER_MS);
+		CHECK_INT(s.requests[2].first_sched_ns, (order ? 3 : 4) * NS_PER_MS);
+		sched_free(&s);
+	}
+}
+
+/* --- fair --------------------------------------------------------------------------------------------------------- */
+
+static void of_tenant(struct sched *s, int32_t tenant)
+{
+	static const char *const names[] = {"", "one", "two"};
+	int32_t index;
+	for (int32_t t = 1; t <= 2; t++)
+		CHECK_INT(workload_tenant(&s->w, names[t], &index, NULL), ERR_NONE);
+	s->w.specs[s->w.n - 1].tenant = tenant;
+}
+
+/* One place; four requests of 4 tokens and 1 output, three of tenant one, then one of tenant two. One is at 6 (4 + 2) after its
+ * first, two at 0: it is two's turn, then one's again. */
+static void fair_takes_turns(void)
+{
+	for (int order = 0; order < 2; order++) {
+		struct sched s;
+		begin(&s, "vllm_v1", "", order ? QUEUE_FAIR : QUEUE_FCFS);
+		s.cfg.max_num_seqs = 1;
+		for (int i = 0; i < 4; i++) {
+			sched_add(&s, 0, 4, 1);
+			of_tenant(&s, i < 3 ? 1 : 2);
+		}
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		TIMES(s, 0, 0, 10, 10);
+		TIMES(s, 1, order ? 20 : 10, order ? 30 : 20, order ? 30 : 20);
+		TIMES(s, 2, order ? 30 : 20, order ? 40 : 30, order ? 40 : 30);
+		TIMES(s, 3, order ? 10 : 30, order ? 20 : 40, order ? 20 : 40);
+		sched_free(&s);
+	}
+}
+
+/* One place; tenant one sends five at 0, tenant two two at 35. At 40 one has been charged 4 x 6 = 24, to which two is lifted: it
+ * is even, and one's fifth was there before; then two's turn. Had two kept its 0 it would have gone twice. */
+static void having_been_idle_earns_nothing(void)
+{
+	struct sched s;
+	begin(&s, "vllm_v1", "", QUEUE_FAIR);
+	s.cfg.max_num_seqs = 1;
+	for (int i = 0; i < 7; i++) {
+		sched_add(&s, i < 5 ? 0 : 35, 4, 1);
+		of_tenant(&s, i < 5 ? 1 : 2);
+	}
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	TIMES(s, 3, 30, 40, 40);
+	TIMES(s, 4, 40, 50, 50);
+	TIMES(s, 5, 50, 60, 60);
+	TIMES(s, 6, 60, 70, 70);
+	sched_free(&s);
+}
+
+/* Three places. From 0 run A and B of tenant one (4 tokens, 9 outputs) and C of two (10, 3); D of one comes at 1, E of two at 2. A
+ * place is free at 30: by prompts alone one is at 8 and two at 10, with outputs at 8 + 6 x 2 and 10 + 3 x 2: E goes before D. */
+static void decoding_is_charged_as_tokens_come(void)
+{
+	static const struct {
+		int64_t at_ns;
+		int32_t prompt, output, tenant;
+	} of[] = {{0, 4, 9, 1}, {0, 4, 9, 1}, {0, 10, 3, 2}, {1, 4, 1, 1}, {2, 4, 1, 2}};
+	for (int lazy = 0; lazy < 2; lazy++) {
+		struct sched s;
+		begin(&s, "vllm_v1", "", QUEUE_FAIR);
+		s.cfg.max_num_seqs = 3;
+		s.log = !lazy;
+		for (int i = 0; i < 5; i++) {
+			sched_add(&s, of[i].at_ns, of[i].prompt, of[i].output);
+			of_tenant(&s, of[i].tenant);
+		}
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		TIMES(s, 4, 30, 40, 40);
+		TIMES(s, 3, 40, 50, 50);
+		sched_free(&s);
+	}
+}
+
+/* --- mlfq --------------------------------------------------------------------------------------------------------- */
+
+static void with_levels(struct sched *s, int32_t levels, int64_t quantum, int64_t promote_ns)
+{
+	s->cfg.queue_order = QUEUE_MLFQ;
+	s->cfg.order = (struct order_params){
+		.input_weight = 1, .output_weight = 2, .levels = levels, .quantum = quantum, .promote_ns = promote_ns};
+	s->cfg.max_num_seqs = 1;
+}
+
+/* One place, quantum 8. A (4 tokens, 10 outputs) has had 4 + 2 x 2 = 8 at 20 and sinks; B (4, 2), there since 15, takes its place.
+ *   0-20 A1 A2; 20-40 B1 B2; 40-50 A's 6 tokens again: A3; 50-120 A4 .. A10 */
+static void mlfq_lets_the_new_overtake_the_long(void)
+{
+	struct sched s;
+	begin(&s, "vllm_v1", "", QUEUE_MLFQ);
+	with_levels(&s, 3, 8, 0);
+	sched_add(&s, 0, 4, 10);
+	sched_add(&s, 15, 4, 2);
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	TIMES(s, 0, 0, 10, 120);
+	TIMES(s, 1, 20, 30, 40);
+	CHECK_INT(s.requests[0].preemptions, 1);
+	CHECK_INT(s.requests[0].recomputed_tokens, 5);
+	sched_free(&s);
+}
+
+/* One place, quantum 8: C's 20 tokens fit neither 8 nor 16, so it joins the third level, behind D (4), which came after it. */
+static void mlfq_long_prompts_skip_levels(void)
+{
+	struct sched s;
+	begin(&s, "vllm_v1", "", QUEUE_MLFQ);
+	with_levels(&s, 3, 8, 0);
+	sched_add(&s, 0, 20, 1);
+	sched_add(&s, 0, 4, 1);
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	TIMES(s, 1, 0, 10, 10);
+	TIMES(s, 0, 10, 20, 20);
+	sched_free(&s);
+}
+
+/* One place. A (20 tokens, level 2) and D (4, 3 outputs, 0-30) come at 0, E (4, 1) at 25, F (4, 1) at 35. At 30 A has waited 30 and
+ * rises behind E: E 30-40, A 40-50, F 50-60. Without rising F comes before A, at 40. */
+static void mlfq_who_waits_long_rises(void)
+{
+	for (int rises = 0; rises < 2; rises++) {
+		struct sched s;
+		begin(&s, "vllm_v1", "", QUEUE_MLFQ);
+		with_levels(&s, 3, 8, rises ? 30 : 0);
+		sched_add(&s, 0, 20, 1);
+		sched_add(&s, 0, 4, 3);
+		sched_add(&s, 25, 4, 1);
+		sched_add(&s, 35, 4, 1);
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		TIMES(s, 0, rises ? 40 : 50, rises ? 50 : 60, rises ? 50 : 60);
+		sched_free(&s);
+	}
+}
+
+static void every_policy_that_stops_requests_heeds_levels(void)
+{
+	static const char *const of[][2] = {{"vllm_v1", ""},
+					    {"vllm_v0", "watermark=0"},
+					    {"sarathi", "watermark=0"},
+					    {"orca", "paged=on"},
+					    {"trtllm", "capacity_scheduler=max_utilization"},
+					    {"sglang", ""}};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		struct sched s;
+		begin(&s, of[i][0], of[i][1], QUEUE_MLFQ);
+		with_levels(&s, 3, 8, 0);
+		sched_add(&s, 0, 4, 10);
+		sched_add(&s, 15, 4, 2);
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		CHECK_INT(s.requests[0].preemptions, 1);
+		CHECK_INT(s.requests[1].first_sched_ns, 20);
+		sched_free(&s);
+	}
+}
+
 /* --- who gives way ------------------------------------------------------------------------------------------------ */
 
 struct five {
@@ -204,7 +382,11 @@ static void what_is_not_heeded_is_refused(void)
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct sched s;
-		begin(&s, cases[i].policy, cases[i].params, cases[i].order ? QUEUE_SJF : QUEUE_FCFS);
+		begin(&s, cases[i].policy, cases[i].params,
+		      !cases[i].order                 ? QUEUE_FCFS
+		      : strstr(cases[i].text, "mlfq") ? QUEUE_MLFQ
+		      : strstr(cases[i].text, "edf")  ? QUEUE_EDF
+						      : QUEUE_SJF);
 		s.cfg.victim = cases[i].order ? VICTIM_DEFAULT : VICTIM_SHORTEST;
 		s.cfg.kv_off = cases[i].kv_off;
 		sched_add(&s, 0, 4, 1);
@@ -284,6 +466,14 @@ int main(void)
 		{"the_mean_is_that_of_the_tenant", the_mean_is_that_of_the_tenant},
 		{"predictions_err_as_much_as_asked", predictions_err_as_much_as_asked},
 		{"predictors_are_named_by_text", predictors_are_named_by_text},
+		{"edf_serves_what_is_due_first", edf_serves_what_is_due_first},
+		{"fair_takes_turns", fair_takes_turns},
+		{"having_been_idle_earns_nothing", having_been_idle_earns_nothing},
+		{"decoding_is_charged_as_tokens_come", decoding_is_charged_as_tokens_come},
+		{"mlfq_lets_the_new_overtake_the_long", mlfq_lets_the_new_overtake_the_long},
+		{"mlfq_long_prompts_skip_levels", mlfq_long_prompts_skip_levels},
+		{"mlfq_who_waits_long_rises", mlfq_who_waits_long_rises},
+		{"every_policy_that_stops_requests_heeds_levels", every_policy_that_stops_requests_heeds_levels},
 		{"each_choice_names_another_victim", each_choice_names_another_victim},
 		{"the_shortest_is_not_always_the_least_work", the_shortest_is_not_always_the_least_work},
 		{"what_is_not_heeded_is_refused", what_is_not_heeded_is_refused},
