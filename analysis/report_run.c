@@ -196,6 +196,10 @@ static void print_memory(FILE *f, const struct run_result *r)
 	value(f, ", ", m->kv_reserved_waste, "share", " % reserved");
 	if (m->kv_external_waste > 0)
 		value(f, ", ", m->kv_external_waste, "share", " % external waste");
+	if (r->stats.dropped_blocks) {
+		fprintf(f, "\n              %s blocks dropped", text_count(r->stats.dropped_blocks, buf));
+		fprintf(f, " (%s tokens)", text_count(r->stats.dropped_tokens, buf));
+	}
 	fputc('\n', f);
 	print_prefixes(f, r);
 }

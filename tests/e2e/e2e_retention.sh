@@ -40,6 +40,7 @@ expect "the window of a model that has one" holds "$out" '.settings.kv_window ==
 run replay --dataset-name random --num-prompts 4 --model llama-3.1-8b --device h100-sxm --kv-retention sink-window \
 	--kv-window 512 --kv-sink 4 --no-db
 expect "it is said" has "$out" "keeps the first 4 and the last 512 tokens of a request"
+expect "and how much went" grep -qE '[0-9,]+ blocks dropped \([0-9,]+ tokens\)' <<<"$out"
 run compare --dataset-name random --num-prompts 4 --model llama-3.1-8b --device h100-sxm --kv-retention full,window \
 	--kv-window 512 --no-db --policies vllm_v1
 expect "compared, each takes what is its own" test "$status" -eq 0 -a -z "$err"

@@ -202,7 +202,7 @@ struct how {
 static double run_model(const char *source, const struct model *m, struct kernel_set *k, const struct how *how,
 			const int32_t *tokens, int n, const double *want, int *other, int *rows)
 {
-	struct runner *r;
+	struct runner *r = NULL;
 	struct single s;
 	struct weights *w;
 	struct err e = {0};
