@@ -41,6 +41,12 @@ struct kv_layer {
 	uint64_t *tags; /* device [n_pages * block_size]: what each slot holds, when checking; else NULL */
 };
 
+/* A piece of a KV page: one array of one layer. */
+struct page_part {
+	void *device, *host;
+	size_t bytes;
+};
+
 /* The rows of one step, as the scheduler's batch tells them (core/tables.h). All arrays are device memory.
  * Sequence s has rows q_at[s] .. q_at[s + 1); its last row is the last of ctx_len[s] tokens of context, the row before it
  * sees one token less, and so on (causal). Token j of the context lies in page kv_indices[kv_indptr[s] + j / block_size],
@@ -130,6 +136,17 @@ struct kernel_ops {
 	int (*download_later)(struct kernel_set *k, void *host, const void *device, size_t bytes);
 	/* Bytes of the set's memory that are free, and all there are. NULL: it is the machine's. */
 	int (*memory)(struct kernel_set *k, int64_t *free_bytes, int64_t *total_bytes);
+	/* KV pages to the host's memory and back, beside the steps; all NULL where a set has no such thing (upload and download
+	 * do it then). host_alloc: memory of the host that such copies need. pages_copy starts copying n parts, to the host
+	 * or from it, after the work called so far, and gives the copy a ticket (1, 2, ...); copies are done one after the
+	 * other. pages_done: whether it is there (always, when it is waited for), told once. pages_before: the work called
+	 * from now on comes after it. */
+	void *(*host_alloc)(struct kernel_set *k, size_t bytes);
+	void (*host_release)(struct kernel_set *k, void *host);
+	int (*pages_copy)(struct kernel_set *k, const struct page_part *parts, int32_t n, bool to_host,
+			  int64_t *ticket);
+	int (*pages_done)(struct kernel_set *k, int64_t ticket, bool wait, bool *done);
+	int (*pages_before)(struct kernel_set *k, int64_t ticket);
 	/* Why it cannot run such attention over such pages, in one line; NULL when it can. NULL: it runs all. */
 	const char *(*refuses)(struct kernel_set *k, const struct attention_shape *a, const struct kv_shape *s);
 

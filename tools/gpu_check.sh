@@ -122,7 +122,8 @@ device=${GPU_CHECK_DEVICE:-$device}
 
 # --- profile, validation ----------------------------------------------------------------------------------------------
 profile() {
-	"$lockstep" profile --backend cuda --model "$model" --max-tokens "$(of 4096)" --budget "$(of 45)" --db "$db" --name gpu --device "$device" --json -q \
+	"$lockstep" profile --backend cuda --model "$model" --max-tokens "$(of 4096)" --max-context "$(of 4096)" --max-num-seqs "$(of 256)" \
+		--budget "$(of 45)" --db "$db" --name gpu --device "$device" --json -q \
 		>"$build/gpu-profile.json" || return 1
 	echo "$(jq '.points | length' "$build/gpu-profile.json") points"
 }

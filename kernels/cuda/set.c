@@ -14,6 +14,7 @@ void cuda_close(struct kernel_set *k)
 		return;
 	if (s->stream)
 		cudaStreamSynchronize(s->stream);
+	cuda_pages_close(s);
 	cuda_graphs_drop(s);
 	cuda_marks_free(&s->marks);
 	cuda_memory_close(s);

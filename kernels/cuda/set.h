@@ -41,6 +41,20 @@ struct downloads {
 	int n, list_cap;
 };
 
+/* --- KV pages beside the steps (set_pages.c) --------------------------------------------------------------------------- */
+
+struct copying {
+	int64_t ticket; /* 0: none, the event may be used again */
+	cudaEvent_t done;
+};
+struct copies {
+	cudaStream_t stream; /* made with the first copy */
+	cudaEvent_t before; /* the work that a copy comes after */
+	struct copying *list; /* [n] */
+	int n;
+	int64_t last; /* ticket given */
+};
+
 /* Memory of the set's own, which grows with what is asked of it. */
 struct scratch {
 	void *at;
@@ -94,6 +108,7 @@ struct cuda_set {
 	struct blas *blas;
 	struct uploads uploads;
 	struct downloads downloads;
+	struct copies copies;
 	struct marks marks;
 	struct graphs graphs;
 	struct scratch attention, products;
@@ -133,6 +148,13 @@ int cuda_memory(struct kernel_set *k, int64_t *free_bytes, int64_t *total_bytes)
 void cuda_downloads_deliver(struct cuda_set *s);
 /* Room for bytes; what was in it is lost when it grows. `what` is it for? */
 int cuda_fit(struct cuda_set *s, struct scratch *r, size_t bytes, const char *what);
+
+void *cuda_host_alloc(struct kernel_set *k, size_t bytes);
+void cuda_host_release(struct kernel_set *k, void *host);
+int cuda_pages_copy(struct kernel_set *k, const struct page_part *parts, int32_t n, bool out, int64_t *ticket);
+int cuda_pages_done(struct kernel_set *k, int64_t ticket, bool wait, bool *done);
+int cuda_pages_before(struct kernel_set *k, int64_t ticket);
+void cuda_pages_close(struct cuda_set *s);
 
 int cuda_mark(struct kernel_set *k, enum part p);
 int cuda_mark_graph(struct cuda_set *s, struct recorded *g);

@@ -115,6 +115,57 @@ static void memory_is_zeroed_and_copies_are_in_order(void)
 	k->ops->close(k);
 }
 
+/* Pages go out and others come in beside the steps. `told`: what is called afterwards is told to wait. Returns how many of
+ * `rounds` found what they should. */
+static int pages_exchanged(struct kernel_set *k, bool told, int rounds)
+{
+	enum { N = 3000 };
+	int right = 0;
+	char *out = k->ops->host_alloc(k, N), *in = k->ops->host_alloc(k, N), here[N], *device = k->ops->alloc(k, N);
+	CU_ASSERT_FATAL(out && in && device);
+	for (int round = 0; round < rounds; round++) {
+		int64_t first, second;
+		bool done, fine;
+		memset(here, 3 * round + 1, N);
+		memset(in, 3 * round + 3, N);
+		CHECK_INT(k->ops->upload(k, device, here, N), 0);
+		const struct page_part leave[] = {{device, out, 1000}, {device + 1000, out + 1000, 2000}};
+		CHECK_INT(k->ops->pages_copy(k, leave, 2, true, &first), 0);
+		CHECK_INT(k->ops->pages_done(k, first, false, &done), 0);
+		CU_ASSERT(!done); /* nobody has waited for anything */
+		if (told)
+			CHECK_INT(k->ops->pages_before(k, first), 0);
+		memset(here, 3 * round + 2, N); /* the place is another's now */
+		CHECK_INT(k->ops->upload(k, device, here, N), 0);
+		const struct page_part come = {device, in, 1500};
+		CHECK_INT(k->ops->pages_copy(k, &come, 1, false, &second), 0);
+		if (told)
+			CHECK_INT(k->ops->pages_before(k, second), 0);
+		CHECK_INT(k->ops->download(k, here, device, N), 0);
+		fine = here[0] == 3 * round + 3 && here[1499] == here[0] && here[1500] == 3 * round + 2;
+		CHECK_INT(k->ops->pages_done(k, first, true, &done), 0);
+		CU_ASSERT(done);
+		fine = fine && out[0] == 3 * round + 1 && out[N - 1] == out[0];
+		CHECK_INT(k->ops->pages_done(k, second, true, &done), 0);
+		CHECK_INT(k->ops->pages_done(k, second, false, &done), 0); /* told already */
+		CU_ASSERT(done && second == first + 1);
+		right += fine;
+	}
+	k->ops->host_release(k, out);
+	k->ops->host_release(k, in);
+	k->ops->release(k, device);
+	return right;
+}
+
+static void pages_leave_and_come_in_order(void)
+{
+	struct kernel_set *k = open_set(NUM_F32, false);
+	CHECK_INT(pages_exchanged(k, true, 40), 40);
+	CU_ASSERT(pages_exchanged(k, false, 40) < 40); /* and whoever does not wait is caught */
+	k->ops->close(k);
+	CHECK_INT(fake_machine.used, 0);
+}
+
 static void out_of_memory_says_what_asked_for_how_much(void)
 {
 	struct kernel_set *k = open_set(NUM_F32, false);
@@ -589,6 +640,7 @@ static const struct test tests[] = {
 	{"each_way_of_having_no_gpu_has_its_own_sentence", each_way_of_having_no_gpu_has_its_own_sentence},
 	{"closing_gives_everything_back", closing_gives_everything_back},
 	{"memory_is_zeroed_and_copies_are_in_order", memory_is_zeroed_and_copies_are_in_order},
+	{"pages_leave_and_come_in_order", pages_leave_and_come_in_order},
 	{"out_of_memory_says_what_asked_for_how_much", out_of_memory_says_what_asked_for_how_much},
 	{"products_in_every_type", products_in_every_type},
 	{"what_cannot_be_held_is_refused", what_cannot_be_held_is_refused},

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -20,9 +21,13 @@ struct CUgraphExec_st {
 struct CUevent_st {
 	double ms;
 	bool happened;
+	long recorded, reached; /* how often */
 };
 struct CUstream_st {
-	int nothing;
+	work_list queue;
+	std::map<size_t, std::pair<CUevent_st *, long>>
+		waits; /* before the work at that place: for that record of the event */
+	size_t at; /* what comes next */
 };
 
 /* As a plug-in of the program it is told by its environment which kernel is to fail. */
@@ -33,13 +38,14 @@ static int told(const char *name)
 }
 struct fake_machine fake_machine = {13000, 0, 1, 9, 0, (size_t)1 << 30, 0, 0, told("FAKE_CUDA_FAIL_IN"), 0,
 				    0,     0, 0, 0, 0};
-static work_list queue, captured;
+static std::vector<CUstream_st *> streams; /* kernels go to the first */
+static work_list captured;
 static bool capturing;
 static std::map<void *, size_t> sizes;
 
 void fake_enqueue(const std::function<void()> &work)
 {
-	(capturing ? captured : queue).push_back(work);
+	(capturing ? captured : streams.at(0)->queue).push_back(work);
 }
 
 static int start(dim3 grid, dim3 block, size_t smem, const std::function<void()> &thread)
@@ -62,14 +68,53 @@ static cudaError_t status(void)
 	return (cudaError_t)fake_machine.kernel_status;
 }
 
-static cudaError_t run(void)
+static void put(cudaStream_t st, const std::function<void()> &work)
 {
+	if (capturing && st == streams.at(0))
+		captured.push_back(work);
+	else
+		st->queue.push_back(work);
+}
+
+/* Whether the stream's next work, if there is any, waits for nothing. */
+static bool may_go_on(const CUstream_st *st)
+{
+	auto wait = st->waits.find(st->at);
+	return st->at < st->queue.size() &&
+	       (wait == st->waits.end() || wait->second.first->reached >= wait->second.second);
+}
+
+static void one_of(CUstream_st *st)
+{
+	st->queue[st->at++]();
+	if (st->at < st->queue.size())
+		return;
+	st->queue.clear();
+	st->waits.clear();
+	st->at = 0;
+}
+
+/* Until the stream (NULL: each) has done all: others do something only where it waits for them, or, by chance, before. */
+static cudaError_t run(cudaStream_t until = NULL)
+{
+	static unsigned chance = 1;
 	(void)started;
 	if (capturing)
 		return cudaErrorStreamCaptureUnsupported;
-	for (size_t i = 0; i < queue.size() && !status(); i++)
-		queue[i]();
-	queue.clear();
+	for (bool moved = true; moved && !status();) {
+		moved = false;
+		for (CUstream_st *st : streams) {
+			chance = chance * 1664525u + 1013904223u;
+			bool first = !until || st == until || !may_go_on(until) || chance >> 30 == 0;
+			while (first && may_go_on(st) && !status() && (!until || !until->queue.empty())) {
+				one_of(st);
+				moved = true;
+			}
+		}
+	}
+	for (CUstream_st *st : streams)
+		if (status())
+			*st = CUstream_st();
 	return status();
 }
 
@@ -121,16 +166,16 @@ cudaError_t cudaMemGetInfo(size_t *there, size_t *all)
 	return status();
 }
 
-cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t)
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t st)
 {
-	fake_enqueue([=] { memset(p, value, bytes); });
+	put(st, [=] { memset(p, value, bytes); });
 	return status();
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t st)
 {
 	fake_machine.downloaded += kind == cudaMemcpyDeviceToHost ? bytes : 0;
-	fake_enqueue([=] { memcpy(to, from, bytes); });
+	put(st, [=] { memcpy(to, from, bytes); });
 	return status();
 }
 
@@ -139,18 +184,30 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *st, unsigned)
 {
 	*st = new CUstream_st();
+	streams.push_back(*st);
 	return status();
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t st)
 {
+	run();
+	streams.erase(std::find(streams.begin(), streams.end(), st));
 	delete st;
 	return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t)
+cudaError_t cudaStreamSynchronize(cudaStream_t st)
 {
-	return run();
+	return run(st);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t st, cudaEvent_t e, unsigned)
+{
+	if (capturing)
+		return cudaErrorStreamCaptureUnsupported;
+	st->waits[st->queue.size()] = {e, e->recorded};
+	st->queue.push_back([] {});
+	return status();
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *e)
@@ -172,18 +229,20 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 	return cudaSuccess;
 }
 
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t, unsigned flags)
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t st, unsigned flags)
 {
 	/* Inside a graph an event is recorded only when that is asked for. */
 	if (capturing && flags != cudaEventRecordExternal)
 		return cudaErrorStreamCaptureUnsupported;
 	if (!capturing)
 		e->happened = false;
-	fake_enqueue([=] {
+	long nth = capturing ? 0 : ++e->recorded;
+	put(st, [=] {
 		struct timespec t;
 		clock_gettime(CLOCK_MONOTONIC, &t);
 		e->ms = (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 		e->happened = true;
+		e->reached = std::max(e->reached, nth);
 	});
 	return status();
 }
@@ -196,6 +255,11 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t st)
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
 	return e->happened ? status() : run();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t e)
+{
+	return status() ? status() : e->happened ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
@@ -249,7 +313,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t)
 {
 	fake_machine.replays++;
 	for (const std::function<void()> &work : x->work)
-		queue.push_back(work);
+		streams.at(0)->queue.push_back(work);
 	return status();
 }
 

@@ -60,7 +60,9 @@ static double now_s(void)
 static double device_s(void (*call)(void *), void *ctx, int times)
 {
 	double least = 1e9;
-	for (int round = 0; round < 6; round++) {
+	int rounds = shrink > 1 ? 2 : 6;
+	times = shrink > 1 ? 1 : times;
+	for (int round = 0; round < rounds; round++) {
 		int64_t ns[N_PARTS];
 		must(ops->mark(k, PART_OTHER));
 		for (int i = 0; i < times; i++)
@@ -241,7 +243,7 @@ static struct step_time step(struct runner *r, int32_t n, int32_t rows, int32_t 
 	}
 	const struct step_input in = {.tables = &t, .row_tokens = tokens};
 	double device[TIMES], gap[TIMES];
-	int times = rows == 1 ? TIMES : WARM + 6;
+	int times = shrink > 1 ? WARM + 1 : rows == 1 ? TIMES : WARM + 6;
 	struct err e = {0};
 	for (int i = 0; i < times; i++) {
 		struct step_output out;
