@@ -14,7 +14,7 @@ static struct kernel_set *k;
 static const struct kernel_ops *ops;
 static int32_t shrink = 1;
 
-static void stop(const char *why)
+static _Noreturn void stop(const char *why)
 {
 	fprintf(stderr, "gpu_speed: %s\n", why);
 	exit(3);
