@@ -84,6 +84,24 @@ int32_t kv_lookup(const struct kv_pool *p, uint64_t key)
 	return found;
 }
 
+int32_t kv_lookup_run(const struct kv_pool *p, const uint64_t *keys, int32_t n, int32_t *ids)
+{
+	for (int32_t i = 0; i < n; i++) {
+		/* A large cache is far away: its parts are asked for some pages ahead. */
+		if (i + 32 < n)
+			__builtin_prefetch(kv_chain_of(p, keys[i + 32]));
+		int32_t soon = i + 16 < n ? *kv_chain_of(p, keys[i + 16]) : KV_NO_BLOCK;
+		if (soon != KV_NO_BLOCK) {
+			__builtin_prefetch(&p->content[soon]);
+			__builtin_prefetch(&p->chain_next[soon]);
+		}
+		ids[i] = kv_lookup(p, keys[i]);
+		if (ids[i] == KV_NO_BLOCK)
+			return i;
+	}
+	return n;
+}
+
 void kv_remember_all(struct kv_pool *p, const int32_t *ids, const uint64_t *keys, int32_t n)
 {
 	uint64_t *content = p->content, mask = (uint64_t)p->chain_mask;

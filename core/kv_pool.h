@@ -86,6 +86,8 @@ void kv_remember_all(struct kv_pool *p, const int32_t *ids, const uint64_t *keys
 /* A full block turns out not to have been written: its content is nobody's. */
 void kv_disown(struct kv_pool *p, int32_t block);
 int32_t kv_lookup(const struct kv_pool *p, uint64_t key); /* KV_NO_BLOCK = not there */
+/* The blocks of consecutive pages, as far as all are there: how many. */
+int32_t kv_lookup_run(const struct kv_pool *p, const uint64_t *keys, int32_t n, int32_t *ids);
 
 /* The ring as a free list, with room for so many holes (prefix_hash.c). */
 int kv_ring_init(struct kv_pool *p, int64_t holes, struct err *e);

@@ -232,20 +232,22 @@ int memory_ends(struct engine *g, struct slot *s, int32_t computed)
 
 static int look_up_pages(struct engine *g, int32_t req, int32_t limit)
 {
+	enum { BATCH = 64 };
 	struct content_walk walk;
+	uint64_t keys[BATCH];
 	content_begin_salted(&walk, g->w, req, g->cfg.block_size, g->cfg.cache_salt);
 	g->hit.missed = 0;
-	for (int32_t i = 0; i < limit; i++) {
-		uint64_t key = content_next(&walk);
-		int32_t block = kv_lookup(&g->pool, key);
-		if (block == KV_NO_BLOCK) {
-			g->hit.missed = key;
-			break;
-		}
-		if (mem_grow((void **)&g->hit_blocks, &g->cap_hit_blocks, i + 1, sizeof *g->hit_blocks))
+	/* Many find nothing: the first batch is a small one. */
+	for (int32_t at = 0, n = 8; at < limit && !g->hit.missed; at += n, n = BATCH) {
+		n = limit - at < n ? limit - at : n;
+		if (mem_grow((void **)&g->hit_blocks, &g->cap_hit_blocks, at + n, sizeof *g->hit_blocks))
 			return err_no_memory(&g->fault, "prefix hits");
-		g->hit_blocks[g->hit.pages++] = block;
-		g->hit.unreferenced += g->pool.ref[block] == 0;
+		content_fill(&walk, keys, n);
+		int32_t found = kv_lookup_run(&g->pool, keys, n, g->hit_blocks + at);
+		for (int32_t i = at; i < at + found; i++)
+			g->hit.unreferenced += g->pool.ref[g->hit_blocks[i]] == 0;
+		g->hit.pages += found;
+		g->hit.missed = found < n ? keys[found] : 0;
 	}
 	return ERR_NONE;
 }

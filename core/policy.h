@@ -151,6 +151,8 @@ int32_t view_resident(const struct plan *p, int32_t req);
 bool view_was_preempted(const struct plan *p, int32_t req);
 /* Tokens with which both prompts begin, in whole blocks, as far as the trace tells. */
 int32_t view_shared_prefix(const struct plan *p, int32_t a, int32_t b);
+/* Blocks with which both begin, generated tokens included, where a prefix cache gives them to both; at most `most`. */
+int32_t view_shared_blocks(const struct plan *p, int32_t a, int32_t b, int32_t most);
 /* Tokens of a waiting request that a prefix cache would give it now (0 without one, or when computed > 0). */
 int32_t view_prefix_hit(struct plan *p, int32_t req);
 /* Blocks of that hit that nobody holds: free ones as long as they are not hit upon. */

@@ -266,6 +266,24 @@ int32_t view_shared_prefix(const struct plan *p, int32_t a, int32_t b)
 	return (int32_t)(same / g->cfg.block_size) * g->cfg.block_size;
 }
 
+int32_t view_shared_blocks(const struct plan *p, int32_t a, int32_t b, int32_t most)
+{
+	const struct engine *g = plan_engine(p);
+	struct content_walk x, y;
+	int32_t n = 0;
+	if (!g->cfg.prefix_caching)
+		return 0;
+	content_begin_salted(&x, g->w, a, g->cfg.block_size, g->cfg.cache_salt);
+	content_begin_salted(&y, g->w, b, g->cfg.block_size, g->cfg.cache_salt);
+	/* The last token of each is computed, and its block with it. */
+	int32_t of_a = (view_tokens(p, a) - 1) / g->cfg.block_size, of_b = (view_tokens(p, b) - 1) / g->cfg.block_size;
+	most = of_a < most ? of_a : most;
+	most = of_b < most ? of_b : most;
+	while (n < most && content_next(&x) == content_next(&y))
+		n++;
+	return n;
+}
+
 int32_t view_prefix_hit(struct plan *p, int32_t req)
 {
 	struct engine *g = plan_engine(p);

@@ -128,7 +128,7 @@ static int64_t idle_hit(const struct trtllm *t, struct plan *p, int32_t req, int
 {
 	int64_t end = hit / view_block_size(p), held = end - view_prefix_idle(p, req);
 	for (int32_t i = 0; i < t->n && held < end; i++) {
-		int64_t same = view_shared_prefix(p, req, t->reqs[i]) / view_block_size(p);
+		int64_t same = view_shared_blocks(p, req, t->reqs[i], (int32_t)end);
 		held = same > held ? same : held;
 	}
 	return held < end ? end - held : 0;

@@ -20,6 +20,8 @@ struct scene {
 	enum queue_order order; /* other than by priority */
 	enum victim victim;
 	int32_t kv_window, kv_sink; /* tokens; 0 = everything is kept, no sinks */
+	enum prefix_cache cache;
+	enum prefix_eviction eviction;
 };
 
 static const struct scene scenes[] = {
@@ -61,6 +63,13 @@ static const struct scene scenes[] = {
 	{"longest-left", 22, .params = "watermark=0", .only = "sarathi", .victim = VICTIM_LONGEST_LEFT},
 	{"window", 22, .only = "vllm_v1", .kv_window = 6},
 	{"sinks", 22, .prefix_caching = true, .only = "vllm_v1", .kv_window = 6, .kv_sink = 3},
+	{"radix", 22, .only = "vllm_v1", .cache = PREFIX_RADIX},
+	{"radix-lru", 22, .only = "vllm_v1", .cache = PREFIX_RADIX, .eviction = PREFIX_EVICT_LRU},
+	{"radix-lfu", 22, .only = "vllm_v1", .cache = PREFIX_RADIX, .eviction = PREFIX_EVICT_LFU},
+	{"radix-fifo", 22, .only = "vllm_v1", .cache = PREFIX_RADIX, .eviction = PREFIX_EVICT_FIFO},
+	{"radix-cost", 22, .only = "vllm_v1", .cache = PREFIX_RADIX, .eviction = PREFIX_EVICT_COST_AWARE},
+	{"hash-lfu", 22, .only = "vllm_v1", .cache = PREFIX_HASH, .eviction = PREFIX_EVICT_LFU},
+	{"hash-fifo", 22, .only = "vllm_v1", .cache = PREFIX_HASH, .eviction = PREFIX_EVICT_FIFO},
 	{"drop", 22, .params = "shortage=drop,drop_keep=8", .only = "vllm_v1"},
 };
 
@@ -112,6 +121,8 @@ static char *log_of(const struct policy_desc *d, const struct scene *c)
 	s.cfg.order.slo_ttft_ns = 100;
 	s.cfg.order.quantum = 16;
 	s.cfg.order.promote_ns = 500;
+	s.cfg.prefix_cache = c->cache;
+	s.cfg.prefix_eviction = c->eviction;
 	s.cfg.async_scheduling = c->async;
 	s.cfg.kv_window = c->kv_window;
 	s.cfg.kv_sink = c->kv_sink;
