@@ -95,7 +95,8 @@ struct engine_stats {
 	int64_t dropped_blocks,
 		dropped_tokens; /* taken out of running requests' tables by --kv-retention or a policy */
 	int64_t duplicate_blocks; /* filled with content that another block had: a tree gives them back, copies in a hash cache
-	                             stay */
+	                             stay. Of generated tokens one that comes in the step in which the earlier one goes
+	                             may count or not */
 	int32_t max_running, max_waiting, max_blocks_used;
 	/* Waste, time-weighted over the run, in slot x nanoseconds (divide by kv_slot_ns for the share). */
 	double kv_slot_ns; /* all slots x busy time */
