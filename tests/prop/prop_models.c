@@ -49,6 +49,10 @@ static struct engine_config config_of(const struct random_case *c)
 	cfg.prefix_cache = !cfg.prefix_caching ? PREFIX_OFF : c->seed % 3 ? PREFIX_HASH : PREFIX_RADIX;
 	cfg.prefix_eviction = PREFIX_EVICT_DEFAULT;
 	cfg.cache_salt = CACHE_SALT_NONE;
+	/* The models know the published orders and victims. */
+	cfg.victim = VICTIM_DEFAULT;
+	if (cfg.queue_order != QUEUE_PRIORITY)
+		cfg.queue_order = QUEUE_FCFS;
 	cfg.cache_prompts_only = c->seed % 5 == 0;
 	cfg.kv_off = false;
 	/* The models keep every page. */
