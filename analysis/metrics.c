@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/gaps.h"
+#include "analysis/waits.h"
 #include "analysis/workflows.h"
 #include "core/err.h"
 #include "core/mem.h"
@@ -340,6 +341,8 @@ int metrics_compute(struct metrics *m, const struct metrics_input *in, struct er
 	m->itl_exact = gaps_exact(in->gaps);
 	steady(m, in, scratch);
 	int rc = workflows_compute(m, in, scratch, e);
+	if (!rc)
+		rc = waits_compute(m, in, scratch, e);
 	mem_free(scratch);
 	if (rc)
 		return rc;

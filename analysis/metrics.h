@@ -124,6 +124,10 @@ struct metrics {
 	double mean_step_ns, mean_tokens_per_step; /* output tokens per step */
 
 	struct workflow_figures workflows;
+	struct dist waited[WAIT_CAUSES]; /* of completed requests, by cause, returns after preemptions included */
+	double waited_share[WAIT_CAUSES]; /* of all their waiting; NAN when nobody waited */
+	double longest_wait_ns; /* queue + preempted time of one request; NAN when none completed */
+	double tenant_service_fairness, tenant_latency_fairness; /* Jain's index; NAN below two tenants */
 	double tenant_fairness; /* Jain's index of tenants' output tokens per second of latency; NAN below two */
 
 	struct steady steady;

@@ -189,6 +189,10 @@ static const struct scalar {
 	 M(workflows.critical_queue_share)},
 	{"critical_tool_share", "tools on critical path", "share", METRIC_NEUTRAL, false, M_DOUBLE,
 	 M(workflows.critical_tool_share)},
+	{"tenant_service_fairness", "Jain index of tenants' service", "", METRIC_HIGHER, false, M_DOUBLE,
+	 M(tenant_service_fairness)},
+	{"tenant_latency_fairness", "Jain index of tenants' latency", "", METRIC_HIGHER, false, M_DOUBLE,
+	 M(tenant_latency_fairness)},
 	{"tenant_fairness", "Jain index by tenant", "", METRIC_HIGHER, false, M_DOUBLE, M(tenant_fairness)},
 	{"steady_requests", "steady: requests", "requests", METRIC_NEUTRAL, false, M_COUNT, M(steady.n)},
 	{"steady_request_throughput", "steady: throughput", "req/s", METRIC_HIGHER, false, M_DOUBLE,
@@ -246,6 +250,20 @@ static void add_dist(struct metric_value *out, int32_t *n, const struct dist *d,
 	add_named_dist(out, n, d, p, prefix, latency_key(l), latency_label(l), headline, headline && l <= LATENCY_E2EL);
 }
 
+/* "p99_wait_memory_ms", and "wait_memory_share". */
+static void add_wait(struct metric_value *out, int32_t *n, const struct metrics *m, enum wait_cause c)
+{
+	char key[32], label[32];
+	snprintf(key, sizeof key, "wait_%s", wait_cause_names[c]);
+	snprintf(label, sizeof label, "waiting: %s", wait_cause_names[c]);
+	add_named_dist(out, n, &m->waited[c], &m->percentiles, "", key, label, false, false);
+	add(out, n, "", key, label, "max", m->waited[c].max, false);
+	struct metric_value *v = &out[(*n)++];
+	*v = (struct metric_value){.unit = "share", .better = METRIC_NEUTRAL, .value = m->waited_share[c]};
+	snprintf(v->key, sizeof v->key, "%s_share", key);
+	snprintf(v->label, sizeof v->label, "%s", label);
+}
+
 int32_t metrics_list(const struct metrics *m, const struct engine_stats *stats, struct metric_value *out)
 {
 	int32_t n = 0;
@@ -263,6 +281,9 @@ int32_t metrics_list(const struct metrics *m, const struct engine_stats *stats, 
 		add_dist(out, &n, &m->latency[l], &m->percentiles, "", (enum latency)l,
 			 l <= LATENCY_E2EL || l == LATENCY_QUEUE);
 	add(out, &n, "", "queue", "queue time", "max", m->latency[LATENCY_QUEUE].max, false);
+	add(out, &n, "", "wait", "longest wait", "max", m->longest_wait_ns, false);
+	for (int c = 0; c < WAIT_CAUSES; c++)
+		add_wait(out, &n, m, (enum wait_cause)c);
 	add_named_dist(out, &n, &m->workflows.makespan, &m->percentiles, "", "makespan", "makespan", false, false);
 	add(out, &n, "", "makespan", "makespan", "max", m->workflows.makespan.max, false);
 	const struct steady *st = &m->steady;

@@ -125,6 +125,23 @@ static void print_latencies(FILE *f, const struct metrics *m)
 		fprintf(f, "  ITL percentiles are within %.3f %%\n", 100 * GAPS_PRECISION);
 }
 
+/* "waiting     longest 12.3 s; of all of it 80 % for memory, 20 % at entry" */
+static void print_waits(FILE *f, const struct metrics *m)
+{
+	static const char *const words[] = {"until looked at", "for memory",         "for a place",
+					    "for budget",      "for a long prefill", "by the policy's choice"};
+	if (isnan(m->longest_wait_ns) || m->longest_wait_ns <= 0)
+		return;
+	fprintf(f, "  waiting     longest %.4g s", m->longest_wait_ns / 1e9);
+	const char *before = "; of all of it ";
+	for (int c = 0; c < WAIT_CAUSES; c++)
+		if (m->waited_share[c] >= 0.0005) {
+			fprintf(f, "%s%.1f %% %s", before, 100 * m->waited_share[c], words[c]);
+			before = ", ";
+		}
+	fputc('\n', f);
+}
+
 static void print_work(FILE *f, const struct run_result *r)
 {
 	const struct metrics *m = &r->metrics;
@@ -137,6 +154,7 @@ static void print_work(FILE *f, const struct run_result *r)
 	value(f, ", host ", m->host_share, "share", " % of that\n");
 	fprintf(f, "  running     at most %d, waiting at most ", st->max_running);
 	fprintf(f, "%s\n", text_count(st->max_waiting, buf));
+	print_waits(f, m);
 	if (st->preemptions) {
 		fprintf(f, "  preemptions %s", text_count(st->preemptions, buf));
 		fprintf(f, " of %s requests", text_count(m->preempted_requests, buf));

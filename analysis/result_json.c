@@ -266,7 +266,24 @@ static void workflows(struct jout *j, const struct metrics *m)
 	jout_real(j, "critical_queue_share", f->critical_queue_share);
 	jout_real(j, "critical_tool_share", f->critical_tool_share);
 	jout_real(j, "tenant_fairness", m->tenant_fairness);
+	jout_real(j, "tenant_service_fairness", m->tenant_service_fairness);
+	jout_real(j, "tenant_latency_fairness", m->tenant_latency_fairness);
 	latency(j, "makespan", &f->makespan, &m->percentiles);
+}
+
+/* What requests waited for. */
+static void waits(struct jout *j, const struct metrics *m)
+{
+	char key[40];
+	jout_real(j, "max_wait_ms", m->longest_wait_ns / 1e6);
+	for (int c = 0; c < WAIT_CAUSES; c++) {
+		snprintf(key, sizeof key, "wait_%s", wait_cause_names[c]);
+		latency(j, key, &m->waited[c], &m->percentiles);
+		snprintf(key, sizeof key, "max_wait_%s_ms", wait_cause_names[c]);
+		jout_real(j, key, m->waited[c].max / 1e6);
+		snprintf(key, sizeof key, "wait_%s_share", wait_cause_names[c]);
+		jout_real(j, key, m->waited_share[c]);
+	}
 }
 
 static void sums(struct jout *j, const struct metrics *m)
@@ -476,6 +493,7 @@ int result_json(const struct run_settings *s, const struct run_result *r, char *
 	steps(&j, r);
 	memory(&j, r);
 	workflows(&j, m);
+	waits(&j, m);
 	for (int l = LATENCY_NORMALIZED; l < LATENCY_COUNT; l++)
 		latency(&j, latency_key((enum latency)l), &m->latency[l], &m->percentiles);
 	sums(&j, m);

@@ -295,14 +295,17 @@ enum plan_status plan_admit(struct plan *p, int32_t req, const struct admit_opti
 	enum plan_status status = admit_check(g, req, o);
 	if (status == PLAN_OK)
 		status = admit_fits(g, req, o, &tokens, &fresh);
-	if (status != PLAN_OK)
+	if (status != PLAN_OK) {
+		g->waits.refused = status;
 		return status;
+	}
 	int32_t id = slot_take(g, req);
 	if (id < 0)
 		return PLAN_BAD;
 	struct slot *s = &g->slots[id];
 	int32_t hit_pages = g->cfg.prefix_caching ? g->hit.pages : 0;
 	queue_remove(&g->waiting, req);
+	waits_end(g, req);
 	s->pad = o->pad;
 	g->reserves_ahead |= o->reserve > 0 && !g->contiguous;
 	admit_accounts(g, s, hit_pages * g->cfg.block_size);
@@ -537,6 +540,7 @@ static enum plan_status preempt(struct engine *g, int32_t req, bool to_back)
 		queue_arrive(&g->waiting, req);
 	else
 		queue_return(&g->waiting, req);
+	waits_begin(g, req);
 	g->stats.preemptions++;
 	engine_step(g)->preempted++;
 	engine_step(g)->acts++;
@@ -562,6 +566,7 @@ enum plan_status plan_reject(struct plan *p, int32_t req)
 	    (g->requests[req].state != REQUEST_WAITING && g->requests[req].state != REQUEST_PREEMPTED))
 		return bad(g, req, "rejected a request that is not waiting");
 	queue_remove(&g->waiting, req);
+	waits_end(g, req);
 	g->requests[req].state = REQUEST_REJECTED;
 	g->requests[req].why = REQUEST_WHY_POLICY;
 	g->requests[req].last_token_ns = g->now_ns;

@@ -32,4 +32,16 @@ enum victim {
 };
 extern const char *const victim_names[]; /* NULL-terminated */
 
+/* Why the first of the queue was not let in (core/waits.c). */
+enum wait_cause {
+	WAIT_ENTRY, /* nobody had looked yet: the step that ran when it came; at the client with --max-concurrency */
+	WAIT_MEMORY, /* not enough free KV memory, or some had to be taken back from others */
+	WAIT_PLACE, /* max_num_seqs were running */
+	WAIT_BUDGET, /* the step's tokens were spent */
+	WAIT_PREFILL, /* the same, on a prompt that takes more than the step */
+	WAIT_POLICY, /* the policy's choice */
+	WAIT_CAUSES
+};
+extern const char *const wait_cause_names[]; /* NULL-terminated */
+
 #endif

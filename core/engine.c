@@ -317,6 +317,8 @@ static int arrive(struct engine *g, int32_t req, int64_t arrival_ns, struct err 
 	if (!why) {
 		g->requests[req].state = REQUEST_WAITING;
 		queue_arrive(&g->waiting, req);
+		waits_begin(g, req);
+		g->requests[req].waited_ns[WAIT_ENTRY] += g->now_ns - arrival_ns;
 	}
 	engine_event(g, EVENT_ARRIVE, g->now_ns, req, g->waiting.count, 0);
 	if (why)
@@ -342,6 +344,7 @@ int engine_ingest(struct engine *g, int64_t now_ns, struct err *e)
 {
 	int32_t req;
 	int64_t arrival_ns;
+	waits_clock(g, now_ns);
 	g->now_ns = now_ns;
 	g->event_step = g->begun;
 	/* A rejection may free a place at the client: until nobody comes any more. */
@@ -369,6 +372,9 @@ static void plan_open(struct engine *g, struct step *st)
 	st->uniform = st->refunded = st->was_empty = false;
 	g->budget = g->policy->traits.unbudgeted ? INT64_MAX : g->cfg.max_num_batched_tokens;
 	g->wake_ns = INT64_MAX;
+	g->waits.refused = PLAN_OK;
+	g->waits.told = 0;
+	g->waits.first_new = g->next_order;
 	g->contig_misfit = false;
 }
 
@@ -389,6 +395,7 @@ static void plan_round(struct engine *g, struct step *st)
 		st->preempted = preempted += st->preempted;
 		again = !g->fault.code && st->acts && !view_planned_any(engine_plan(g));
 	}
+	waits_blame(g, st);
 }
 
 /* The policy scheduled nothing: is there something to wait for? */
@@ -476,6 +483,13 @@ static void pull_out(struct engine *g, int32_t req)
 	slot_drop(g, s);
 }
 
+static void abort_waiting(struct engine *g, int32_t req, int64_t now_ns)
+{
+	waits_clock(g, now_ns);
+	waits_end(g, req);
+	queue_remove(&g->waiting, req);
+}
+
 int engine_abort(struct engine *g, int32_t req, int64_t now_ns, enum request_why why, struct err *e)
 {
 	if (req < 0 || req >= g->w->n)
@@ -488,7 +502,7 @@ int engine_abort(struct engine *g, int32_t req, int64_t now_ns, enum request_why
 	if (r->state == REQUEST_RUNNING)
 		pull_out(g, req);
 	else
-		queue_remove(&g->waiting, req);
+		abort_waiting(g, req, now_ns);
 	if (r->state == REQUEST_PREEMPTED) {
 		r->preempted_ns += now_ns - g->preempted_at[req];
 		if (r->first_token_ns < 0)

@@ -120,6 +120,16 @@ struct usage {
 	__int128 used; /* blocks */
 };
 
+/* What the waiting wait for: core/waits.c. */
+struct waits {
+	int64_t sum_ns[WAIT_CAUSES]; /* while somebody waited, so far */
+	int64_t at_ns; /* up to then */
+	enum wait_cause cause; /* since then */
+	enum plan_status refused; /* the last admission that this round's plan tried in vain */
+	int64_t first_new; /* admission number of the first that this round lets in */
+	uint8_t told; /* by the policy, in this round: the cause + 1 */
+};
+
 struct engine {
 	struct engine_config cfg;
 	const struct workload *w;
@@ -152,6 +162,7 @@ struct engine {
 
 	struct predictor predictor;
 	struct wait_queue waiting;
+	struct waits waits;
 	int64_t *preempted_at; /* [w->n] and */
 	int32_t *peak; /* [w->n]: made at the first preemption */
 
@@ -282,6 +293,12 @@ int engine_note_ended(struct engine *g, int32_t req, int64_t now_ns, struct err 
 void slot_leave(struct engine *g, struct slot *s); /* off its part's list and sums; fields made exact */
 void slot_drop(struct engine *g, struct slot *s); /* the same, its memory released and its place given back */
 int32_t slot_emitted(const struct engine *g, const struct slot *s); /* tokens that have come out */
+
+/* waits.c */
+void waits_clock(struct engine *g, int64_t now_ns); /* it is now_ns, and nothing has changed until then */
+void waits_begin(struct engine *g, int32_t req); /* it waits from here on, or */
+void waits_end(struct engine *g, int32_t req); /* no more */
+void waits_blame(struct engine *g, const struct step *st); /* the plan is made: what do those wait for who still do? */
 
 /* invariants.c: every book against every other; ERR_INVARIANT says which disagree */
 int engine_check(struct engine *g, struct err *e);

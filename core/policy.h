@@ -199,6 +199,9 @@ enum plan_status plan_reject(struct plan *p, int32_t req);
 enum plan_status plan_hold(struct plan *p, int32_t req);
 enum plan_status plan_release_held(struct plan *p);
 int32_t view_held(const struct plan *p);
+/* Says what those who wait now wait for, where that is not plain: not a refused admission, and there are places and
+ * tokens left. */
+enum plan_status plan_blocked(struct plan *p, enum wait_cause cause);
 /* Asks for another round at t_ns even if nothing happens until then. */
 enum plan_status plan_wake_at(struct plan *p, int64_t t_ns);
 

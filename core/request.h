@@ -15,6 +15,7 @@
 
 #include <stdint.h>
 
+#include "core/choices.h"
 #include "core/workload.h"
 
 enum request_state {
@@ -50,6 +51,7 @@ struct request {
 	int64_t preempted_ns; /* total */
 	int64_t preempted_in_prefill_ns;
 	int64_t held_until_ns; /* when its memory was released, later than last_token_ns if held by static batching */
+	int64_t waited_ns[WAIT_CAUSES]; /* by cause; they add up to queue + preempted. Final once it waits no more */
 	int32_t outputs; /* tokens produced */
 	int32_t cached_tokens; /* prefix hit on its first admission, counted once */
 	int32_t recomputed_tokens; /* computed again after preemptions */

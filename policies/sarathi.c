@@ -78,6 +78,8 @@ static void admit(const struct sarathi *s, struct plan *p, int64_t budget)
 			return;
 		}
 	}
+	if (room(s, p, budget) <= 0)
+		plan_blocked(p, WAIT_BUDGET);
 }
 
 static void plan(void *self, struct plan *p)

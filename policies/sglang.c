@@ -286,6 +286,8 @@ static bool let_in(struct sglang *s, struct plan *p, int32_t req, struct room *r
 	if (tokens > room->compute)
 		tokens = room->compute >= bs ? room->compute / bs * bs : room->compute;
 	s->full = view_places_left(p) == 0 || (!alone && extend + clipped_left(p, req) >= room->memory - held);
+	if (s->full && view_places_left(p) > 0)
+		plan_blocked(p, WAIT_MEMORY); /* by the guess */
 	if (s->full)
 		return false;
 	int64_t memory = held + (extend + bs - 1) / bs * bs + (tokens < extend ? 0 : clipped_left(p, req));

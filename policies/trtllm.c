@@ -143,8 +143,10 @@ static void collect_waiting(struct trtllm *t, struct plan *p, int64_t free_block
 		if (t->reuse && gains_by_waiting(t, p, r, hit))
 			continue;
 		free_blocks -= blocks_needed(t, p, r) - hit / view_block_size(p) + (hit ? idle_hit(t, p, r, hit) : 0);
-		if (free_blocks < 0)
+		if (free_blocks < 0) {
+			plan_blocked(p, WAIT_MEMORY);
 			return;
+		}
 		add_prompt(t, r, view_tokens(p, r) - hit);
 		places--;
 	}

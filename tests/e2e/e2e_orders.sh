@@ -10,6 +10,7 @@ expect "sjf shortens the mean wait" holds "$out" '.runs[1].mean_queue_ms < .runs
 expect "what was chosen is in the result" holds "$out" '.runs[1].settings | .scheduling_policy == "sjf" and .predictor == "oracle" and .victim == "default" and .oracle'
 expect "who knows no lengths is no oracle" holds "$out" '.runs[0].settings | .predictor == null and (.oracle | not)'
 run replay "${served[@]}" "${made[@]}" --policy vllm_v1 --scheduling-policy sjf --predictor noisy:0
+expect "what was waited for is told" has "$out" "; of all of it "
 expect "told the truth is told" has "$out" "policies are told the true output lengths"
 
 run compare "${served[@]}" "${made[@]}" --policies vllm_v1 --random-range-ratio 0.9 --victim last,shortest,longest-left,least-work-lost --predictor mean --json
@@ -31,6 +32,9 @@ expect "orders serve everybody" holds "$out" '[.runs[].completed] == [220, 220, 
 expect "fair is fairer" holds "$out" '.runs[1].tenant_fairness != .runs[0].tenant_fairness'
 expect "edf is another order, where deadlines differ" holds "$out" '.runs[2].median_ttft_ms != .runs[0].median_ttft_ms'
 expect "mlfq lets short answers overtake" holds "$out" '.runs[3].median_e2el_ms < .runs[0].median_e2el_ms and .runs[3].preemptions > 0'
+expect "what was waited for adds up" holds "$out" '[.runs[] | (.wait_entry_share + .wait_memory_share + .wait_place_share +
+	.wait_budget_share + .wait_prefill_share + .wait_policy_share - 1 | fabs) < 1e-9 and .p99_wait_memory_ms >= 0 and .max_wait_ms > 0] | all'
+expect "tenants are as unlike as they were served" holds "$out" '.runs[0].tenant_service_fairness < 0.8 and .runs[1].tenant_latency_fairness <= 1'
 expect "their parameters are told" holds "$out" '[.runs[].settings.scheduling_params] ==
 	[null, "input=1,output=2", null, "input=1,output=2,levels=6,quantum=64,promote=5000000000ns"]'
 expect "edf without an objective" refused "--goodput ttft" replay "${crowded[@]}" --scheduling-policy edf

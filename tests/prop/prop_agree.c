@@ -244,6 +244,25 @@ static const struct field request_fields[] = {
 	FIELD(struct request, replica),
 };
 
+/* Of those whom a cache helps the engine may remember that memory refused them where the step's tokens would as well. */
+static const struct field wait_fields[] = {
+	FIELD(struct request, waited_ns[WAIT_ENTRY]),   FIELD(struct request, waited_ns[WAIT_MEMORY]),
+	FIELD(struct request, waited_ns[WAIT_PLACE]),   FIELD(struct request, waited_ns[WAIT_BUDGET]),
+	FIELD(struct request, waited_ns[WAIT_PREFILL]), FIELD(struct request, waited_ns[WAIT_POLICY]),
+};
+
+static bool waits_add_up(const struct request *r, int64_t which, bool talk)
+{
+	int64_t sum = 0;
+	for (int c = 0; c < WAIT_CAUSES; c++)
+		sum += r->waited_ns[c];
+	bool right = r->state != REQUEST_FINISHED || sum == request_queue_ns(r) + r->preempted_ns;
+	if (!right && talk)
+		printf("  request %lld waited %lld ns by cause, %lld in all\n", (long long)which, (long long)sum,
+		       (long long)(request_queue_ns(r) + r->preempted_ns));
+	return right;
+}
+
 static const struct field step_fields[] = {
 	FIELD(struct step_row, step),          FIELD(struct step_row, start_ns),
 	FIELD(struct step_row, end_ns),        FIELD(struct step_row, decodes),
@@ -330,11 +349,14 @@ static bool same_fields(const void *x, const void *y, const struct field *f, siz
 #define SAME_FIELDS(x, y, fields, what, which, talk)                                                                   \
 	same_fields(x, y, fields, sizeof(fields) / sizeof(fields)[0], what, which, talk)
 
-static bool same_results(struct ref_result *x, struct ref_result *y, int64_t n, const struct drive *how, bool talk)
+static bool same_results(struct ref_result *x, struct ref_result *y, int64_t n, const struct drive *how, bool caching,
+			 bool talk)
 {
 	bool same = !how->events || same_events(x, y, talk);
 	for (int64_t i = 0; i < n && (same || talk); i++)
-		same &= SAME_FIELDS(&x->requests[i], &y->requests[i], request_fields, "request", i, talk);
+		same &= SAME_FIELDS(&x->requests[i], &y->requests[i], request_fields, "request", i, talk) &
+			waits_add_up(&x->requests[i], i, talk) &
+			(caching || SAME_FIELDS(&x->requests[i], &y->requests[i], wait_fields, "request", i, talk));
 	for (int64_t i = 0; how->steps && i < x->n_steps && i < y->n_steps && same; i++)
 		same &= SAME_FIELDS(&x->steps[i], &y->steps[i], step_fields, "step", i, talk);
 	if (same && how->steps && x->n_steps != y->n_steps) {
@@ -423,7 +445,7 @@ static int compare_one(const struct random_case *c, const struct workload *w, co
 		got.stats.duplicate_blocks = ref->stats.duplicate_blocks;
 	if (rc || ref->stalled)
 		verdict = DIFFERENT;
-	else if (!same_results(&got, ref, w->n, how, talk))
+	else if (!same_results(&got, ref, w->n, how, c->cfg.prefix_caching, talk))
 		verdict = DIFFERENT;
 	if (verdict == DIFFERENT && talk)
 		printf("  driven by: %s%s%s%s\n", how->name, rc ? ": " : "", rc ? e.text : "",

@@ -76,6 +76,10 @@ struct ref {
 	int32_t *waiting, n_waiting;
 	int32_t *held, n_held;
 	int32_t with_server, orphans;
+	int64_t waits_at_ns; /* the waiting have waited for `cause` since then */
+	enum wait_cause cause;
+	int64_t first_new; /* admission number of the first that this round lets in */
+	bool no_memory, no_budget; /* the last admission that failed in this round */
 	int64_t *served; /* by tenant */
 	int32_t last_to_wait; /* tenant, -1 */
 	int64_t admissions, steps, done;
@@ -883,6 +887,7 @@ static void take_in(struct ref *f)
 		q->prompt = s->prompt_tokens;
 		q->most = least(s->max_tokens, f->s->cfg.max_model_len - s->prompt_tokens);
 		q->limit = least(s->output_tokens, q->most);
+		r->waited_ns[WAIT_ENTRY] = f->now_ns - q->ready_ns;
 		r->state = REQUEST_WAITING;
 		start_waiting(f, i, false);
 		say_now(f, EVENT_ARRIVE, i, f->n_waiting, 0);
@@ -989,8 +994,11 @@ static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t 
 		n = want;
 	if (n > f->budget)
 		n = f->budget;
-	if (n < 1 || (whole && n < left))
+	f->no_memory = f->no_budget = false;
+	if (n < 1 || (whole && n < left)) {
+		f->no_budget = true;
 		return false;
+	}
 	q->pad = pad;
 	if (contiguous(f) && !f->s->cfg.kv_off) {
 		/* the table is filled below, behind the ADMIT event */
@@ -1002,13 +1010,16 @@ static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t 
 		}
 		if (best < need) {
 			f->misfit |= all >= need;
+			f->no_memory = true;
 			return false;
 		}
 	} else if (!f->s->cfg.kv_off) {
 		int64_t now = (int64_t)hit * bs + n + pad, all = (int64_t)tokens_of(q) + pad;
 		int64_t need = blocks_for(f, whole_must_fit ? all : now) - hit + unreferenced;
-		if (need + keep_free > f->n_free)
+		if (need + keep_free > f->n_free) {
+			f->no_memory = true;
 			return false;
+		}
 	}
 	bool returns = r->state == REQUEST_PREEMPTED;
 	stop_waiting(f, req);
@@ -1428,6 +1439,29 @@ static void count_row(struct ref *f, struct step *st)
 		stats->max_blocks_used = row->blocks_used;
 }
 
+/* All that wait have waited for the same thing since the last round. */
+static void count_waits(struct ref *f)
+{
+	for (int32_t i = 0; i < f->n_waiting; i++)
+		f->out->requests[f->waiting[i]].waited_ns[f->cause] += f->now_ns - f->waits_at_ns;
+	f->waits_at_ns = f->now_ns;
+}
+
+static enum wait_cause blame(const struct ref *f, const struct step *st)
+{
+	bool budget = f->no_budget || (f->budget <= 0 && !f->no_memory);
+	if (f->no_memory || (st->preempted && !f->no_budget))
+		return WAIT_MEMORY;
+	if (!f->no_budget && f->n_running >= f->s->cfg.max_num_seqs)
+		return WAIT_PLACE;
+	if (!budget)
+		return WAIT_POLICY;
+	for (int32_t i = 0; i < st->n_items; i++)
+		if (st->items[i].chunk && (!st->items[i].samples || f->q[st->items[i].req].admitted < f->first_new))
+			return WAIT_PREFILL;
+	return WAIT_BUDGET;
+}
+
 /* One scheduling round; true when there is something to run. */
 static bool begin(struct ref *f, struct step *st)
 {
@@ -1436,13 +1470,15 @@ static bool begin(struct ref *f, struct step *st)
 	f->begun_ns = f->now_ns;
 	f->wake_ns = INT64_MAX;
 	f->budget = INT64_MAX;
+	count_waits(f);
 	take_in(f);
 	put_in_order(f);
 	promote(f);
 	do { /* making room may be all that a round does: then the next one follows at the same moment */
 		st->preempted += f->gave_way;
 		f->gave_way = 0;
-		f->misfit = false;
+		f->misfit = f->no_memory = f->no_budget = false;
+		f->first_new = f->admissions;
 		drop_all_unseen(f);
 		if (f->s->policy == REF_NAIVE)
 			plan_naive(f);
@@ -1453,6 +1489,7 @@ static bool begin(struct ref *f, struct step *st)
 	} while (!st->n_items && f->gave_way);
 	st->preempted += f->gave_way;
 	f->gave_way = 0;
+	f->cause = blame(f, st);
 	if (!st->n_items)
 		return false;
 	count_row(f, st);
