@@ -59,7 +59,9 @@ static int create(void **self, const union policy_value *values, const struct po
 	struct sglang *s = mem_zalloc(1, sizeof *s);
 	if (!s)
 		return err_no_memory(e, "policy sglang");
-	s->order = setup->prefix_caching ? (enum order)values[ORDER].i : FCFS;
+	/* Levels decide alone: who was stopped for the first of the queue would be let in before it again, being cached. */
+	bool sorts = setup->prefix_caching && setup->queue_order != QUEUE_MLFQ;
+	s->order = sorts ? (enum order)values[ORDER].i : FCFS;
 	s->caching = setup->prefix_caching;
 	s->mixed = values[MIXED].i;
 	s->chunk = setup->max_num_batched_tokens;
