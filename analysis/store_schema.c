@@ -218,6 +218,19 @@ static const char *const migrations[] = {
 	"  t.attention_ns / 1e6 AS attention_ms, t.head_ns / 1e6 AS head_ms, t.other_ns / 1e6 AS other_ms"
 	" FROM runs r JOIN steps t ON t.id BETWEEN r.run_id << 32 AND (r.run_id << 32) + 4294967295;"
 
+	/* Conversations and workflows, from the first arrival to the last finish, the time of tools included. */
+	"CREATE VIEW session_latency AS"
+	" SELECT run_id, label, session, count(*) AS requests, sum(state = 'finished') AS finished,"
+	"  sum(prompt_tokens) AS prompt_tokens, sum(output_tokens) AS output_tokens, sum(cached_tokens) AS "
+	"cached_tokens,"
+	"  max(prompt_tokens) AS longest_prompt, min(arrival_ns) / 1e9 AS first_arrival_s,"
+	"  CASE WHEN sum(state <> 'finished') = 0 THEN (max(arrival_ns + e2e_ns) - min(arrival_ns)) / 1e6 END AS "
+	"makespan_ms,"
+	"  avg(ttft_ns) FILTER (WHERE state = 'finished') / 1e6 AS mean_ttft_ms,"
+	"  avg(e2e_ns) FILTER (WHERE state = 'finished') / 1e6 AS mean_e2el_ms,"
+	"  sum(queue_ns) FILTER (WHERE state = 'finished') / 1e6 AS queue_ms"
+	" FROM request_detail WHERE session IS NOT NULL GROUP BY run_id, session;"
+
 	/* Measured times of a step's parts: sim/profile.h. */
 	"CREATE TABLE profiles ("
 	" profile_id INTEGER PRIMARY KEY AUTOINCREMENT,"

@@ -32,6 +32,8 @@ for how in "${served[*]} --prefix-cache radix" "${cpu[*]}" "${cpu[*]} --prefix-c
 	expect "workflows have makespans: $how" holds "$out" '.runs | all(.mean_makespan_ms > 4 * .mean_e2el_ms and .critical_requests == 4
 		and .critical_tool_share > 0 and .workflow_throughput > 0)'
 	for id in $(jq -r '.runs[].run_id' <<<"$out"); do
+		expect "run $id: one makespan a workflow, whose mean is told" same "$(sqlite3 "$db" "select count(*), round(avg(makespan_ms), 3) from session_latency
+			where run_id = $id")" "3|$(jq -r ".runs[] | select(.run_id == $id) | (.mean_makespan_ms * 1000 | round) / 1000" <<<"$out")"
 		expect "run $id: a child starts when its parents have finished, tools included" same "$(untimely "$id")" 0
 	done
 done
