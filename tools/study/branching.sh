@@ -86,8 +86,8 @@ executed() {
 }
 
 for w in sharegpt-cpu branching-cpu; do begin "$work/$w.tsv"; done
-for seed in $(seq "$seeds"); do
-	say "branching, on the CPU: seed $seed of $seeds"
+for seed in $(seq "$cpu_seeds"); do
+	say "branching, on the CPU: seed $seed of $cpu_seeds"
 	t=$(made sharegpt-cpu "$seed" --num-prompts "$cpu_requests" --input-len "resample:$sharegpt_lengths" \
 		--output-len "resample:$sharegpt_lengths" --request-rate inf)
 	executed "$work/sharegpt-cpu.tsv" "$t" "$seed" --length-scale 0.0625
@@ -221,7 +221,7 @@ $(pairs "$rows/tree.tsv" duration "v0>sglang" "$steps")
 
 llama-110m with random weights on this machine's CPU ($(machine), $(nproc) cores), KV memory for 16,384 tokens. *sharegpt*:
 $cpu_requests requests of a sixteenth of the lengths, all at once; *branching*: one workflow of 8 proposals and 8 reviews, prompts of 64
-shared and 8 to 32 own tokens. Arms of a seed run one after another, each seed beginning with another one. Load average when a
+shared and 8 to 32 own tokens; $cpu_seeds seeds. Arms of a seed run one after another, each seed beginning with another one. Load average when a
 run began: $(mean "$rows/branching-cpu.tsv" load v1) on average; of a machine that does other things as well, times have wide intervals.
 
 $(table "$rows/sharegpt-cpu.tsv" v1 "$cpu_names" "$columns")

@@ -9,6 +9,7 @@ short=${STUDY_SHORT:-}
 work=${STUDY_WORK:-build/studies}
 seeds=${STUDY_SEEDS:-10}
 [ -z "$short" ] || seeds=${STUDY_SEEDS:-1}
+cpu_seeds=${STUDY_CPU_SEEDS:-$seeds} # of what takes real time
 mkdir -p "$work/runs" "$work/traces" "$pages"
 program=$(sha256sum "$lockstep" | cut -c 1-16)
 

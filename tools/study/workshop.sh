@@ -87,8 +87,8 @@ prefix vllm_v1 hash auto
 int8 vllm_v1 hash int8"
 cpu_names="loop=naive loop|static=static batches, padded|paged=paged and continuous|prefix=+ prefix cache|int8=+ KV in int8"
 begin "$work/ideas-cpu.tsv"
-for seed in $(seq "$seeds"); do
-	say "workshop, on the CPU: seed $seed of $seeds"
+for seed in $(seq "$cpu_seeds"); do
+	say "workshop, on the CPU: seed $seed of $cpu_seeds"
 	t=$(made chat-cpu "$seed" --num-prompts "$cpu_requests" --input-len "resample:$sharegpt_lengths" --turns uniform:1,3 \
 		--output-len "resample:$sharegpt_lengths" --system-prompt-len 512 --max-context 3500 --request-rate inf)
 	while read -r arm policy cache kv more; do
@@ -195,7 +195,8 @@ here prompts are as long as answers, so it is much. Beams share what they have g
 
 ## On real kernels
 
-llama-110m with random weights on this machine's CPU ($(machine), $(nproc) cores); $cpu_requests requests of a sixteenth of the lengths.
+llama-110m with random weights on this machine's CPU ($(machine), $(nproc) cores); $cpu_requests requests of a sixteenth of the lengths,
+$cpu_seeds seeds.
 Load average when a run began: $(mean "$rows/ideas-cpu.tsv" load paged) on average; of a machine that does other things as well, times have wide intervals.
 
 $(table "$rows/ideas-cpu.tsv" loop "$cpu_names" "$columns")
