@@ -80,7 +80,7 @@ static void count_one(struct metrics *m, const struct spec *s, const struct requ
 	case REQUEST_ABORTED:
 		*(r->state == REQUEST_REJECTED ? &m->rejected : &m->aborted) += 1;
 		m->failed++;
-		m->rejected_why[r->why & 7]++;
+		m->rejected_why[r->why % REQUEST_WHYS]++;
 		return;
 	default:
 		m->unfinished++;

@@ -92,7 +92,7 @@ struct metrics {
 	int64_t completed, rejected, aborted, unfinished;
 	int64_t failed; /* rejected + aborted */
 	int64_t zero_output; /* completed without any output: TTFT is the end of their prefill; no TPOT */
-	int64_t rejected_why[8]; /* by enum request_why: rejected and aborted ones */
+	int64_t rejected_why[REQUEST_WHYS]; /* by enum request_why: rejected and aborted ones */
 
 	int64_t first_arrival_ns, last_finish_ns, duration_ns; /* duration 0 when nothing completed */
 	int64_t input_tokens, output_tokens; /* of completed requests */

@@ -135,7 +135,7 @@ static const struct scalar {
 } scalars[] = {
 	{"completed", "completed", "requests", METRIC_HIGHER, true, M_COUNT, M(completed)},
 	{"rejected", "rejected", "requests", METRIC_LOWER, true, M_COUNT, M(rejected)},
-	{"aborted", "aborted", "requests", METRIC_LOWER, false, M_COUNT, M(aborted)},
+	{"aborted", "aborted", "requests", METRIC_LOWER, true, M_COUNT, M(aborted)},
 	{"unfinished", "unfinished", "requests", METRIC_LOWER, false, M_COUNT, M(unfinished)},
 	{"zero_output", "without output", "requests", METRIC_NEUTRAL, false, M_COUNT, M(zero_output)},
 	{"duration", "duration", "s", METRIC_LOWER, true, M_SECONDS, M(duration_ns)},

@@ -53,7 +53,7 @@ static void print_requests(FILE *f, const struct metrics *m)
 		count(f, counts[i], names[i]);
 	}
 	const char *open = " (";
-	for (int w = 1; w <= REQUEST_WHY_USER; w++) {
+	for (int w = 1; w < REQUEST_WHYS; w++) {
 		if (!m->rejected_why[w])
 			continue;
 		fputs(open, f);

@@ -206,7 +206,7 @@ static void failures(struct jout *j, const struct metrics *m)
 	jout_int(j, "unfinished", m->unfinished);
 	jout_int(j, "zero_output", m->zero_output);
 	jout_begin(j, "failed_why", '{');
-	for (int w = 0; w <= REQUEST_WHY_USER; w++)
+	for (int w = 0; w < REQUEST_WHYS; w++)
 		if (m->rejected_why[w])
 			jout_int(j, request_why_name((enum request_why)w), m->rejected_why[w]);
 	jout_end(j, '}');
@@ -383,6 +383,7 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_int(j, "max_num_batched_tokens", c->max_num_batched_tokens);
 	jout_int(j, "max_model_len", c->max_model_len);
 	jout_int(j, "max_concurrency", c->max_concurrency);
+	jout_real(j, "abort_after", s->abort_after_s);
 	char predictor[40];
 	jout_text(j, "scheduling_policy", queue_order_names[c->queue_order]);
 	char *order = order_format(c->queue_order, &c->order);

@@ -230,6 +230,9 @@ static int configure(struct parts *p, struct err *e)
 	c->seed = p->settings->seed;
 	c->order.slo_ttft_ns = p->settings->slo.ttft_ns > 0 ? p->settings->slo.ttft_ns : 0;
 	c->order.slo_tpot_ns = p->settings->slo.tpot_ns > 0 ? p->settings->slo.tpot_ns : 0;
+	c->abort_after_ns = (int64_t)(p->settings->abort_after_s * 1e9);
+	if (p->settings->abort_after_s > 0 && !c->abort_after_ns)
+		c->abort_after_ns = 1;
 	if (p->has_model && !c->model_max_len)
 		c->model_max_len = p->model.max_len;
 	if (p->has_model && !c->window)

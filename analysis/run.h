@@ -55,6 +55,7 @@ struct run_settings {
 	const struct profile *profile; /* cost "profiled": the measured tables (sim/profile.h); outlives the run */
 	double gpu_memory_utilization; /* 0.9 */
 	int32_t num_gpu_blocks_override; /* 0 = what fits */
+	double abort_after_s; /* engine.abort_after_ns, in seconds; 0 = never */
 	struct engine_config engine; /* num_blocks and model_max_len are filled by run_execute */
 
 	/* What runs it. */

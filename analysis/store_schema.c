@@ -192,6 +192,7 @@ static const char *const migrations[] = {
 	"ALTER TABLE runs ADD COLUMN enforce_eager INTEGER;" /* NULL: no graphs to do without */
 	"ALTER TABLE runs ADD COLUMN arguments TEXT;" /* JSON array: the command line as typed */
 	"ALTER TABLE runs ADD COLUMN arm INTEGER;" /* which of its runs this one is */
+	"ALTER TABLE runs ADD COLUMN abort_after_s REAL;" /* NULL: never */
 	"ALTER TABLE runs ADD COLUMN prefix_cache TEXT;" /* off, hash or radix */
 	"ALTER TABLE runs ADD COLUMN prefix_eviction TEXT;" /* lru, lfu, fifo, leaf-lru or cost-aware; NULL without a cache */
 	"ALTER TABLE runs ADD COLUMN cache_salt TEXT;" /* none, tenant or session */
@@ -484,7 +485,7 @@ static int fill_names(struct store *s, struct err *e)
 				 request_state_name((enum request_state)i));
 		rc = store_exec(s, sql, "creating its tables", e);
 	}
-	for (int i = REQUEST_WHY_NONE; rc == ERR_NONE && i <= REQUEST_WHY_USER; i++) {
+	for (int i = REQUEST_WHY_NONE; rc == ERR_NONE && i < REQUEST_WHYS; i++) {
 		sqlite3_snprintf(sizeof sql, sql, "INSERT OR REPLACE INTO request_whys VALUES (%d, %Q)", i,
 				 request_why_name((enum request_why)i));
 		rc = store_exec(s, sql, "creating its tables", e);

@@ -43,7 +43,7 @@ static int commit(struct store *s, int rc, struct err *e)
 static const char insert_run[] =
 	"INSERT INTO runs (status, started, program_version, label, policy, policy_params, model, device, weight_dtype,"
 	" kv_cache_dtype, tensor_parallel_size, cost, backend, gpu_memory_utilization, num_gpu_blocks_override,"
-	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, kv_cache,"
+	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, abort_after_s, kv_cache,"
 	" prefix_caching, prefix_cache, prefix_eviction, cache_salt, cache_generated, hit_visible, cache_at_start, "
 	"kv_retention, kv_window, kv_sink, scheduling_policy, "
 	"scheduling_params, predictor, victim, async_scheduling, seed, trace, trace_format,"
@@ -56,7 +56,7 @@ static const char insert_run[] =
 	"?, "
 	"?, ?, "
 	"?, ?, "
-	"?,"
+	"?, ?,"
 	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 static void bind_serving(struct binder *b, const struct run_settings *s, const struct run_result *r)
@@ -80,6 +80,7 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_int(b, c->max_num_batched_tokens);
 	bind_int(b, c->max_model_len);
 	bind_int_if(b, c->max_concurrency != 0, c->max_concurrency);
+	bind_real(b, s->abort_after_s > 0 ? s->abort_after_s : NAN);
 	bind_int(b, !c->kv_off);
 	bind_int(b, c->prefix_caching);
 	bind_text(b, prefix_cache_names[c->prefix_cache]);

@@ -89,7 +89,10 @@ extern const char *const onoff_names[], *const hit_visible_names[];
 	  "over their links (Megatron-style). Default 1.") \
 	X(s.engine.max_concurrency, max_concurrency, "max-concurrency", OPT_INT32, OPT_LIST, "N", 0, INT32_MAX, NULL, \
 	  "The client sends no more requests than that at once; the others wait at the client, and their latency counts " \
-	  "from when they were meant to arrive. Default 0: no limit.")
+	  "from when they were meant to arrive. Default 0: no limit.") \
+	X(s.abort_after_s, abort_after, "abort-after", OPT_DOUBLE, OPT_LIST, "SECONDS", 0, 1e9, NULL, \
+	  "The client gives up a request that has not ended so long after it was meant to arrive; it counts as aborted. " \
+	  "Default 0: never.")
 
 /* What runs it. */
 #define BACKEND_DIMENSIONS(X) \

@@ -109,7 +109,8 @@ int engine_config_resolve(struct engine_config *c, struct err *e)
 						 : "asynchronous scheduling");
 	if (retention_check(c, e))
 		return ERR_INPUT;
-	if (c->window < 0 || c->max_concurrency < 0 || c->max_model_len < 0 || c->model_max_len < 0)
+	if (c->window < 0 || c->max_concurrency < 0 || c->abort_after_ns < 0 || c->max_model_len < 0 ||
+	    c->model_max_len < 0)
 		return err_set(e, ERR_INPUT, "a limit of the engine is negative");
 	if (c->queue_order == QUEUE_EDF && c->order.slo_ttft_ns <= 0)
 		return err_set(e, ERR_INPUT,
@@ -272,6 +273,7 @@ void engine_free(struct engine *g)
 	mem_free(g->preempted_at);
 	mem_free(g->peak);
 	mem_free(g->ended_list);
+	mem_free(g->arrived);
 	mem_free(g->finished);
 	mem_free(g);
 }
@@ -310,12 +312,35 @@ static void begin_life(struct engine *g, int32_t req, int64_t arrival_ns)
 	r->replica = g->cfg.replica;
 }
 
+/* Sources hand out requests by the time they arrive: the first of them is given up first. */
+static int remember_arrival(struct engine *g, int32_t req, struct err *e)
+{
+	if (!g->cfg.abort_after_ns)
+		return ERR_NONE;
+	if (mem_grow((void **)&g->arrived, &g->cap_arrived, g->n_arrived + 1, sizeof *g->arrived))
+		return err_no_memory(e, "arrivals");
+	g->arrived[g->n_arrived++] = req;
+	return ERR_NONE;
+}
+
+int64_t engine_next_abort_ns(struct engine *g)
+{
+	while (g->first_arrived < g->n_arrived && g->requests[g->arrived[g->first_arrived]].state >= REQUEST_FINISHED)
+		g->first_arrived++;
+	if (g->first_arrived == g->n_arrived)
+		return INT64_MAX;
+	int64_t arrival_ns = g->requests[g->arrived[g->first_arrived]].arrival_ns;
+	return arrival_ns < INT64_MAX - g->cfg.abort_after_ns ? arrival_ns + g->cfg.abort_after_ns : INT64_MAX;
+}
+
 static int arrive(struct engine *g, int32_t req, int64_t arrival_ns, struct err *e)
 {
 	begin_life(g, req, arrival_ns);
 	enum request_why why = never_fits(g, req);
 	if (!why) {
 		g->requests[req].state = REQUEST_WAITING;
+		if (remember_arrival(g, req, e))
+			return ERR_MEMORY;
 		queue_arrive(&g->waiting, req);
 		waits_begin(g, req);
 		g->requests[req].waited_ns[WAIT_ENTRY] += g->now_ns - arrival_ns;
@@ -360,6 +385,26 @@ int engine_ingest(struct engine *g, int64_t now_ns, struct err *e)
 	return ERR_NONE;
 }
 
+int engine_give_up(struct engine *g, int64_t now_ns, bool *any, struct err *e)
+{
+	g->now_ns = now_ns;
+	g->event_step = g->begun;
+	for (*any = false; engine_next_abort_ns(g) <= now_ns; *any = true)
+		if (engine_abort(g, g->arrived[g->first_arrived], now_ns, REQUEST_WHY_TIMEOUT, e) ||
+		    (g->w->child_at && bury_orphans(g, e)))
+			return ERR_MEMORY;
+	return ERR_NONE;
+}
+
+/* Whoever is given up makes room at the client. */
+static int take_in(struct engine *g, int64_t now_ns, struct err *e)
+{
+	for (bool any = true; any;)
+		if (engine_ingest(g, now_ns, e) || engine_give_up(g, now_ns, &any, e))
+			return ERR_MEMORY;
+	return ERR_NONE;
+}
+
 /* --- begin: planning ---------------------------------------------------------------------------------------------- */
 
 static void plan_open(struct engine *g, struct step *st)
@@ -398,12 +443,18 @@ static void plan_round(struct engine *g, struct step *st)
 	waits_blame(g, st);
 }
 
+int64_t engine_next_event_ns(struct engine *g)
+{
+	int64_t next_ns = source_next_ns(g->src), abort_ns = engine_next_abort_ns(g);
+	next_ns = abort_ns < next_ns ? abort_ns : next_ns;
+	return g->wake_ns < next_ns ? g->wake_ns : next_ns;
+}
+
 /* The policy scheduled nothing: is there something to wait for? */
 static int nothing_planned(struct engine *g, enum engine_next *next, int64_t *until_ns, struct err *e)
 {
-	int64_t arrival_ns = source_next_ns(g->src);
 	*next = ENGINE_IDLE;
-	*until_ns = arrival_ns < g->wake_ns ? arrival_ns : g->wake_ns;
+	*until_ns = engine_next_event_ns(g);
 	if (g->begun > g->ended || *until_ns < INT64_MAX)
 		return ERR_NONE;
 	if (!g->n_running && !g->waiting.count) {
@@ -424,7 +475,7 @@ int engine_begin(struct engine *g, int64_t now_ns, enum engine_next *next, const
 	g->n_ended = 0;
 	int64_t rejected;
 	do { /* whom the policy rejects may have made room at the client, or have had children: they come in now */
-		if (engine_ingest(g, now_ns, e))
+		if (take_in(g, now_ns, e))
 			return ERR_MEMORY;
 		rejected = g->stats.rejected;
 		plan_round(g, st);

@@ -56,6 +56,8 @@ struct engine_config {
 	bool exact_walk; /* never take the uniform fast path at all (tests) */
 	bool check; /* verify every invariant after every step */
 	int32_t max_concurrency; /* client side: requests in flight at most; 0 = no limit */
+	int64_t abort_after_ns; /* client side: a request that has not ended so long after its intended arrival is given
+	                           up, at the first clock reading from then on; 0 = never */
 	uint64_t seed; /* of the policy's random stream and of the predictor's errors */
 	int16_t replica;
 };
@@ -118,6 +120,9 @@ enum engine_next { ENGINE_BATCH, ENGINE_IDLE, ENGINE_DONE };
 /* Takes in what has arrived by now_ns. engine_begin does it as well; who drives several engines calls it before, since a
  * rejection may let others arrive at the same moment. */
 int engine_ingest(struct engine *g, int64_t now_ns, struct err *e);
+/* Gives up those who have been with their client for abort_after_ns, when nobody more arrives at now_ns; *any: they may have
+ * let others in. Called and repeated as engine_ingest is. */
+int engine_give_up(struct engine *g, int64_t now_ns, bool *any, struct err *e);
 
 /* One scheduling round at clock reading now_ns: takes in arrivals, lets the policy plan.
  * ENGINE_BATCH: *batch is to be run (valid until the matching engine_end).

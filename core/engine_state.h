@@ -197,6 +197,9 @@ struct engine {
 
 	int32_t *ended_list; /* requests ended in this call */
 	int64_t n_ended, cap_ended;
+	int32_t *
+		arrived; /* [n_arrived] with abort_after_ns: in order of arrival; those before first_arrived have ended */
+	int64_t n_arrived, cap_arrived, first_arrived;
 	int32_t *finished; /* slots that end with this step */
 	int64_t n_finished, cap_finished;
 
@@ -287,6 +290,9 @@ void plan_snapshot(const struct engine *g, struct step *st);
 
 /* emit.c: what a finished step means for each request */
 int emit_step(struct engine *g, struct step *st, const struct step_result *res, struct err *e);
+/* When the next request is to be given up, and when the next thing happens that no step brings about: INT64_MAX = never. */
+int64_t engine_next_abort_ns(struct engine *g);
+int64_t engine_next_event_ns(struct engine *g);
 int engine_note_ended(struct engine *g, int32_t req, int64_t now_ns, struct err *e);
 
 /* actions.c */

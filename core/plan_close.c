@@ -173,7 +173,7 @@ void plan_snapshot(const struct engine *g, struct step *st)
 }
 
 /* How often the batch may be run in a row: as long as the policy would do the same again and nothing happens. */
-static void allow_repeats(const struct engine *g, struct step *st)
+static void allow_repeats(struct engine *g, struct step *st)
 {
 	bool same_again = st->uniform && !st->acts && !st->preempted && g->policy->traits.steady && !g->flat &&
 			  !g->cfg.single_steps && !g->cfg.check && !g->drops && !(g->cfg.window && g->held.n) &&
@@ -181,8 +181,7 @@ static void allow_repeats(const struct engine *g, struct step *st)
 			  /* Who is served moves on in these two, and with it who comes next. */
 			  !(g->cfg.queue_order >= QUEUE_FAIR && g->waiting.count);
 	st->batch.repeat = same_again ? cohort_repeat(g, 4096) : 1;
-	int64_t until = source_next_ns(g->src);
-	st->batch.until_ns = until < g->wake_ns ? until : g->wake_ns;
+	st->batch.until_ns = engine_next_event_ns(g);
 }
 
 int plan_close(struct engine *g, struct step *st, struct err *e)

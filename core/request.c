@@ -13,8 +13,8 @@ const char *request_state_name(enum request_state s)
 const char *request_why_name(enum request_why w)
 {
 	static const char *const names[] = {"none",   "prompt_too_long", "no_memory", "budget",
-					    "policy", "parent",          "user"};
-	return w <= REQUEST_WHY_USER ? names[w] : "?";
+					    "policy", "parent",          "user",      "timeout"};
+	return w < REQUEST_WHYS ? names[w] : "?";
 }
 
 const char *const step_part_names[] = {"matmul", "attention", "head", "other", NULL};

@@ -36,6 +36,8 @@ enum request_why {
 	REQUEST_WHY_POLICY, /* the policy said so */
 	REQUEST_WHY_PARENT, /* a request it waits for was rejected or aborted */
 	REQUEST_WHY_USER, /* aborted from outside */
+	REQUEST_WHY_TIMEOUT, /* aborted by its client, which had waited long enough */
+	REQUEST_WHYS,
 };
 
 const char *request_state_name(enum request_state s);

@@ -147,16 +147,21 @@ static bool has_work(const struct member_state *s, int64_t now_ns)
 	return s->ready || (s->end_ns == INT64_MAX && s->wake_ns <= now_ns);
 }
 
-/* Arrivals of this moment, those included that a rejection lets in. */
+/* Arrivals of this moment, those included that a rejection or a request given up lets in. */
 static int take_arrivals(struct cluster *c, int64_t now_ns, struct err *e)
 {
 	int code = ERR_NONE;
-	do {
+	bool any = true;
+	while (!code && any) {
 		code = route_arrivals(c, now_ns, e);
 		for (int32_t m = 0; m < c->n && !code; m++)
 			if (has_work(&c->states[m], now_ns))
 				code = engine_ingest(c->members[m].engine, now_ns, e);
-	} while (!code && source_next_ns(c->source) <= now_ns);
+		any = source_next_ns(c->source) <= now_ns;
+		for (int32_t m = 0; m < c->n && !code && !any; m++)
+			if (has_work(&c->states[m], now_ns))
+				code = engine_give_up(c->members[m].engine, now_ns, &any, e);
+	}
 	return code;
 }
 

@@ -278,6 +278,7 @@ static const struct field stats_fields[] = {
 	FIELD(struct engine_stats, busy_ns),
 	FIELD(struct engine_stats, finished),
 	FIELD(struct engine_stats, rejected),
+	FIELD(struct engine_stats, aborted),
 	FIELD(struct engine_stats, preemptions),
 	FIELD(struct engine_stats, recomputed_tokens),
 	FIELD(struct engine_stats, prompt_tokens_computed),
@@ -554,6 +555,12 @@ static bool shrink_config(struct random_case *c)
 				*g = was;
 		}
 	any |= shrink_number(c, &g->max_concurrency, 0);
+	was = *g;
+	g->abort_after_ns = 0;
+	if (was.abort_after_ns && still_fails(c))
+		any = true;
+	else
+		*g = was;
 	any |= shrink_number(c, &g->window, 0);
 	any |= shrink_number(c, &g->kv_window, 1);
 	any |= shrink_number(c, &g->kv_sink, 1);

@@ -139,6 +139,7 @@ static struct engine_config draw_config(const struct random_case *c)
 	if (cfg.kv_retention != RETAIN_FULL && draw_extra(c->seed).model && rng_below(&r, 4))
 		cfg.kv_window = MODEL_WINDOW + (int32_t)rng_below(&r, 5);
 	cfg.exact_walk = cfg.check = true;
+	cfg.abort_after_ns = 0; /* real steps take as long as they take: nobody's patience decides */
 	return cfg;
 }
 

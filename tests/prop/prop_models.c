@@ -31,7 +31,7 @@ static void on_event(void *ctx, const struct event *ev)
 {
 	struct served *s = ctx;
 	if (ev->kind != EVENT_ADMIT && ev->kind != EVENT_CHUNK && ev->kind != EVENT_DECODE &&
-	    ev->kind != EVENT_PREEMPT && ev->kind != EVENT_FINISH && ev->kind != EVENT_STEP)
+	    ev->kind != EVENT_PREEMPT && ev->kind != EVENT_FINISH && ev->kind != EVENT_ABORT && ev->kind != EVENT_STEP)
 		return;
 	if (s->n == s->cap) {
 		s->cap = s->cap ? 2 * s->cap : 256;
@@ -229,6 +229,16 @@ static bool shrink_number(struct random_case *c, int32_t *at, int32_t least, boo
 	return false;
 }
 
+static bool forget_patience(struct random_case *c, bool events)
+{
+	int64_t was = c->cfg.abort_after_ns;
+	c->cfg.abort_after_ns = 0;
+	if (was && !holds(c, events, false))
+		return true;
+	c->cfg.abort_after_ns = was;
+	return false;
+}
+
 static void shrink(struct random_case *c, bool events)
 {
 	for (bool any = true; any;) {
@@ -242,6 +252,7 @@ static void shrink(struct random_case *c, bool events)
 			any |= shrink_number(c, &q->priority, 0, events);
 			any |= shrink_number(c, &q->n_segments, 0, events);
 		}
+		any |= forget_patience(c, events);
 		any |= shrink_number(c, &c->cfg.max_num_seqs, 1, events);
 		any |= shrink_number(c, &c->cfg.num_blocks, 1, events);
 		any |= shrink_number(c, &c->cfg.max_num_batched_tokens, 1, events);

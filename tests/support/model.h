@@ -32,7 +32,8 @@ struct model_end {
 };
 
 struct model_log {
-	struct event *events; /* [n] EVENT_ADMIT, CHUNK, DECODE, PREEMPT, FINISH, STEP as core/record.h has them */
+	struct event
+		*events; /* [n] EVENT_ADMIT, CHUNK, DECODE, PREEMPT, FINISH, ABORT, STEP as core/record.h has them */
 	int64_t n, cap;
 	struct model_end *ends; /* [w->n] */
 	bool stuck; /* someone waits and nothing will ever happen */

@@ -267,10 +267,42 @@ static void take_arrivals(struct world *w)
 	for (fail_orphans(w); (i = next_arrival(w)) >= 0 && w->q[i].arrival_ns <= w->now_ns; fail_orphans(w)) {
 		struct mreq *q = &w->q[i];
 		q->with_server = true;
+		q->turn = w->turns++;
 		if (q->prompt >= g->max_model_len || world_pages(w, q->prompt) > g->num_blocks)
 			ends(w, i, w->now_ns, false);
 		else
 			join_queue(w, i, false);
+	}
+}
+
+/* When the first of them is given up by its client; *who, the one that came first of several. */
+static int64_t next_given_up(const struct world *w, int32_t *who)
+{
+	int64_t best_ns = INT64_MAX;
+	*who = -1;
+	for (int32_t i = 0; i < w->n && w->c->cfg.abort_after_ns; i++) {
+		const struct mreq *q = &w->q[i];
+		int64_t at_ns = q->arrival_ns + w->c->cfg.abort_after_ns;
+		if (q->with_server && (at_ns < best_ns || (at_ns == best_ns && q->turn < w->q[*who].turn))) {
+			best_ns = at_ns;
+			*who = i;
+		}
+	}
+	return best_ns;
+}
+
+static void take_in(struct world *w)
+{
+	int32_t i;
+	for (take_arrivals(w); next_given_up(w, &i) <= w->now_ns; take_arrivals(w)) {
+		while (next_given_up(w, &i) <= w->now_ns) {
+			say(w, EVENT_ABORT, w->begun, w->now_ns, i, REQUEST_WHY_TIMEOUT, 0);
+			if (w->q[i].running)
+				stop_running(w, i);
+			list_drop(w->waiting, &w->n_waiting, i);
+			ends(w, i, w->now_ns, false);
+			fail_orphans(w);
+		}
 	}
 }
 
@@ -362,18 +394,21 @@ bool model_knows(const struct policy_desc *d)
 	return scheduler_of(d) != NULL;
 }
 
-/* Rows of a step under way whose request was preempted while this one was planned come to nothing. */
+/* Rows of a step under way whose request was preempted or given up before this one is run come to nothing. */
 static void drop_rows(const struct world *w, struct mstep *under_way, int64_t log_from)
 {
 	for (int64_t e = log_from; e < w->log->n; e++)
-		for (int32_t i = 0; i < under_way->n && w->log->events[e].kind == EVENT_PREEMPT; i++)
-			under_way->rows[i].dropped |= under_way->rows[i].req == w->log->events[e].req;
+		for (int32_t i = 0; i < under_way->n; i++)
+			under_way->rows[i].dropped |=
+				under_way->rows[i].req == w->log->events[e].req &&
+				(w->log->events[e].kind == EVENT_PREEMPT || w->log->events[e].kind == EVENT_ABORT);
 }
 
 /* False when there is nothing to compute. A plan that only stopped someone is followed by another. */
 static bool plan(struct world *w, const struct scheduler *s, struct mstep *st, struct mstep *under_way)
 {
 	int64_t from = w->log->n;
+	take_in(w);
 	*st = (struct mstep){.number = w->begun, .planned_ns = w->now_ns, .rows = st->rows};
 	w->plan = st;
 	do {
@@ -401,16 +436,16 @@ static void serve(struct world *w)
 	struct mstep steps[2] = {{0}};
 	int64_t under_way = 0, oldest = 0, newest = 0;
 	for (;;) {
-		take_arrivals(w);
 		bool planned = plan(w, s, &steps[newest & 1], &steps[(newest + 1) & 1]);
 		under_way += planned;
 		newest += planned;
 		if (!planned && !under_way) {
-			int32_t next = next_arrival(w);
-			w->log->stuck = next < 0 && !all_over(w);
-			if (next < 0)
+			int32_t next = next_arrival(w), who;
+			int64_t at_ns = next_given_up(w, &who);
+			w->log->stuck = next < 0 && who < 0 && !all_over(w);
+			if (next < 0 && who < 0)
 				break;
-			w->now_ns = w->q[next].arrival_ns;
+			w->now_ns = next < 0 || at_ns < w->q[next].arrival_ns ? at_ns : w->q[next].arrival_ns;
 			continue;
 		}
 		/* Asynchronous scheduling leaves one step under way while the next is planned. */

@@ -28,6 +28,7 @@ struct mreq { /* one request */
 	/* arrivals */
 	int32_t parents_left;
 	bool known, with_server, orphan;
+	int64_t turn; /* how many came to the server before it */
 };
 
 struct mrow { /* its part of a step */
@@ -48,7 +49,7 @@ struct world {
 	int32_t n;
 	int32_t *running, n_running; /* in order of admission */
 	int32_t *waiting, n_waiting; /* in the queue's order */
-	int64_t now_ns, device_free_ns, begun;
+	int64_t now_ns, device_free_ns, begun, turns;
 	struct mstep *plan; /* being made */
 	bool acted;
 	/* memory */

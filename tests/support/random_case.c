@@ -207,12 +207,22 @@ void random_case_no_cache(struct random_case *c)
 	c->cfg.cache_salt = CACHE_SALT_NONE;
 }
 
+static void draw_patience(struct random_case *c, int32_t attempt)
+{
+	static const int64_t most_ns[] = {40, 400, 4000};
+	struct rng r;
+	rng_init(&r, c->seed, 3000 + (uint64_t)attempt);
+	if (chance(&r, 15))
+		c->cfg.abort_after_ns = between(&r, 1, pick(&r, most_ns, 3));
+}
+
 void random_case_settings(struct random_case *c, int32_t attempt)
 {
 	struct rng r;
 	rng_init(&r, c->seed, 1000 + (uint64_t)attempt);
 	draw_config(&r, c);
 	draw_params(&r, c);
+	draw_patience(c, attempt);
 	/* What rarely goes together with the rest makes way in the end. */
 	if (attempt > 8) {
 		c->cfg.kv_off = false;
@@ -390,9 +400,12 @@ void random_case_print(const struct random_case *c, FILE *f)
 		g->block_size, g->num_blocks, g->max_num_seqs, g->max_num_batched_tokens, g->max_model_len, g->window);
 	fprintf(f, "# retention %s, window %d, sink %d\n", kv_retention_names[g->kv_retention], g->kv_window,
 		g->kv_sink);
-	fprintf(f, "# kv_off %d, prefix_caching %d, hit_visible %s, queue %s, async %d, max_concurrency %d\n",
+	fprintf(f,
+		"# kv_off %d, prefix_caching %d, hit_visible %s, queue %s, async %d, max_concurrency %d, abort after "
+		"%lld ns\n",
 		g->kv_off, g->prefix_caching, g->hit_visible == HIT_VISIBLE_ALLOC ? "alloc" : "commit",
-		queue_order_names[g->queue_order], g->async_scheduling, g->max_concurrency);
+		queue_order_names[g->queue_order], g->async_scheduling, g->max_concurrency,
+		(long long)g->abort_after_ns);
 	fprintf(f, "# prefix_cache %s, prefix_eviction %s, cache_prompts_only %d, cache_salt %s\n",
 		prefix_cache_names[g->prefix_cache], prefix_eviction_names[g->prefix_eviction], g->cache_prompts_only,
 		cache_salt_names[g->cache_salt]);

@@ -40,6 +40,7 @@ struct seq { /* one request */
 	int32_t parents_left;
 	int64_t ready_ns;
 	bool known, handed_out, over;
+	int64_t turn; /* how many were handed out before it */
 	int32_t orphan; /* when it became one, from 1; 0 = it is none */
 };
 
@@ -82,6 +83,7 @@ struct ref {
 	bool no_memory, no_budget; /* the last admission that failed in this round */
 	int64_t *served; /* by tenant */
 	int32_t last_to_wait; /* tenant, -1 */
+	int64_t turns;
 	int64_t admissions, steps, done;
 
 	int32_t *free, n_free; /* oldest first */
@@ -806,7 +808,7 @@ static void over(struct ref *f, int32_t req, int64_t at_ns, enum request_state s
 		f->with_server--;
 	if (state != REQUEST_FINISHED) {
 		r->last_token_ns = at_ns;
-		f->out->stats.rejected++;
+		*(state == REQUEST_ABORTED ? &f->out->stats.aborted : &f->out->stats.rejected) += 1;
 		give_up_children(f, req);
 		return;
 	}
@@ -864,14 +866,14 @@ static enum request_why refusal(const struct ref *f, int32_t req)
 	return REQUEST_WHY_NONE;
 }
 
-static void take_in(struct ref *f)
+static void take_arrivals(struct ref *f)
 {
-	reject_orphans(f);
 	for (int32_t i; (i = next_ready(f)) >= 0 && f->q[i].ready_ns <= f->now_ns;) {
 		struct seq *q = &f->q[i];
 		struct request *r = &f->out->requests[i];
 		const struct spec *s = &f->w->specs[i];
 		q->handed_out = true;
+		q->turn = f->turns++;
 		f->with_server++;
 		r->arrival_ns = q->ready_ns;
 		r->first_sched_ns = r->first_token_ns = r->last_token_ns = -1;
@@ -894,6 +896,34 @@ static void take_in(struct ref *f)
 	}
 	if (f->n_waiting > f->out->stats.max_waiting)
 		f->out->stats.max_waiting = f->n_waiting;
+}
+
+static void give_up(struct ref *f, int32_t req);
+
+/* The one handed out first of those whose client has waited long enough, or -1. */
+static int32_t out_of_patience(const struct ref *f)
+{
+	int32_t first = -1;
+	for (int32_t i = 0; i < f->w->n && f->s->cfg.abort_after_ns; i++)
+		if (f->q[i].handed_out && !f->q[i].over &&
+		    f->out->requests[i].arrival_ns + f->s->cfg.abort_after_ns <= f->now_ns &&
+		    (first < 0 || f->q[i].turn < f->q[first].turn))
+			first = i;
+	return first;
+}
+
+static void take_in(struct ref *f)
+{
+	int32_t late;
+	reject_orphans(f);
+	do {
+		take_arrivals(f);
+		while ((late = out_of_patience(f)) >= 0) {
+			give_up(f, late);
+			reject_orphans(f);
+		}
+		late = next_ready(f);
+	} while (late >= 0 && f->q[late].ready_ns <= f->now_ns);
 }
 
 /* --- scheduling ----------------------------------------------------------------------------------------------- */
@@ -980,6 +1010,27 @@ static void preempt(struct ref *f, int32_t req)
 	f->out->stats.preemptions++;
 	f->gave_way++;
 	start_waiting(f, req, true);
+}
+
+/* Before anything is planned: whatever it is doing ends, what is under way for it comes to nothing. */
+static void give_up(struct ref *f, int32_t req)
+{
+	struct request *r = &f->out->requests[req];
+	drop_in_flight(f, req);
+	if (r->state == REQUEST_RUNNING) {
+		release_blocks(f, req);
+		list_remove(f->running, &f->n_running, req);
+	} else {
+		list_remove(f->waiting, &f->n_waiting, req);
+	}
+	if (r->state == REQUEST_PREEMPTED) {
+		int64_t out_ns = f->now_ns - f->q[req].out_since_ns;
+		r->preempted_ns += out_ns;
+		if (r->first_token_ns < 0)
+			r->preempted_in_prefill_ns += out_ns;
+	}
+	say_now(f, EVENT_ABORT, req, REQUEST_WHY_TIMEOUT, 0);
+	over(f, req, f->now_ns, REQUEST_ABORTED, REQUEST_WHY_TIMEOUT);
 }
 
 /* Takes the waiting request in and schedules `want` of its tokens at most (all of them when whole). */
@@ -1639,6 +1690,11 @@ static void loop(struct ref *f)
 		int64_t next = r >= 0 ? f->q[r].ready_ns : INT64_MAX;
 		if (f->wake_ns < next)
 			next = f->wake_ns;
+		for (int32_t i = 0; i < f->w->n && f->s->cfg.abort_after_ns; i++) {
+			int64_t late_ns = f->out->requests[i].arrival_ns + f->s->cfg.abort_after_ns;
+			if (f->q[i].handed_out && !f->q[i].over && late_ns < next)
+				next = late_ns;
+		}
 		if (next == INT64_MAX || next <= f->now_ns) {
 			bool moved = false;
 			for (int32_t i = 0; i < f->w->n; i++)

@@ -142,6 +142,30 @@ static void a_full_client_queue_shows_in_the_latency(void)
 	workload_free(&w);
 }
 
+/* Whoever is given up is counted apart: with a place for two, those who would have waited longest leave. */
+static void clients_that_give_up_are_counted_apart(void)
+{
+	struct workload w;
+	struct run_settings s;
+	struct run_result patient, hasty;
+	random_workload(&w, 200, 10, 5);
+	small_settings(&s, &w);
+	s.engine.max_num_seqs = 2;
+	must_run(&s, &w, NULL, &patient);
+	double longest = patient.metrics.latency[LATENCY_E2EL].max;
+	s.abort_after_s = longest / 1e9 / 4;
+	must_run(&s, &w, NULL, &hasty);
+	CU_ASSERT_TRUE(hasty.metrics.aborted > 0 && hasty.metrics.completed > 0);
+	CHECK_INT(hasty.metrics.rejected, 0);
+	CHECK_INT(hasty.metrics.failed, hasty.metrics.aborted);
+	CHECK_INT(hasty.metrics.rejected_why[REQUEST_WHY_TIMEOUT], hasty.metrics.aborted);
+	CHECK_INT(hasty.metrics.completed + hasty.metrics.aborted, 200);
+	CU_ASSERT_TRUE(hasty.metrics.latency[LATENCY_E2EL].max < longest / 2);
+	run_result_free(&patient);
+	run_result_free(&hasty);
+	workload_free(&w);
+}
+
 static void a_real_model_and_device(void)
 {
 	struct workload w;
@@ -278,6 +302,7 @@ int main(void)
 		{"peak_rate_lies_above_the_mean", peak_rate_lies_above_the_mean},
 		{"replayed_tokens_equal_the_workloads", replayed_tokens_equal_the_workloads},
 		{"a_full_client_queue_shows_in_the_latency", a_full_client_queue_shows_in_the_latency},
+		{"clients_that_give_up_are_counted_apart", clients_that_give_up_are_counted_apart},
 		{"a_real_model_and_device", a_real_model_and_device},
 		{"what_is_missing_or_unknown_is_named", what_is_missing_or_unknown_is_named},
 		{"a_refused_run_leaves_no_row", a_refused_run_leaves_no_row},

@@ -270,6 +270,59 @@ static void abort_at_any_moment_leaks_nothing(void)
 	sched_free(&s);
 }
 
+/* Clients wait 45 ns. One place: A (10 outputs) is given up at the first clock reading from 45 on, at 50 with 5 of its tokens,
+ * together with B, which was never let in; C waits for A and never starts. D takes the place at once, and E, whose client
+ * would have left at 81, at 80. Steps walked one by one and not come to the same. */
+static void clients_give_up_and_leave_nothing_behind(void)
+{
+	for (int fast = 0; fast < 2; fast++) {
+		struct sched s;
+		sched_init(&s, "vllm_v1", "");
+		s.log = !fast;
+		s.cfg.check = !fast;
+		s.cfg.max_num_seqs = 1;
+		s.cfg.abort_after_ns = 45;
+		sched_add(&s, 0, 4, 10);
+		sched_add(&s, 0, 4, 2);
+		sched_add(&s, 0, 4, 2);
+		sched_after(&s, 0, 2);
+		sched_add(&s, 35, 4, 3);
+		sched_add(&s, 36, 4, 1);
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		CHECK_INT(s.requests[0].state, REQUEST_ABORTED);
+		CHECK_INT(s.requests[0].why, REQUEST_WHY_TIMEOUT);
+		CHECK_INT(s.requests[0].outputs, 5);
+		CHECK_INT(s.requests[0].last_token_ns, 50);
+		CHECK_INT(s.requests[1].state, REQUEST_ABORTED);
+		CHECK_INT(s.requests[1].first_sched_ns, -1);
+		CHECK_INT(s.requests[2].why, REQUEST_WHY_PARENT);
+		TIMES(s, 3, 50, 60, 80);
+		CHECK_INT(s.requests[3].state, REQUEST_FINISHED);
+		CHECK_INT(s.requests[4].state, REQUEST_FINISHED); /* its client would have left at 81 */
+		TIMES(s, 4, 80, 90, 90);
+		CHECK_INT(s.stats.aborted, 2);
+		CHECK_INT(s.stats.rejected, 1);
+		CHECK_INT(s.stats.finished, 2);
+		CHECK_INT(s.stats.output_tokens, 5 + 3 + 1);
+		CHECK_INT(s.stats.max_blocks_used, 2); /* A's 8 tokens */
+		sched_free(&s);
+	}
+}
+
+/* Nobody computes anything and nobody comes: the wait for memory that never comes free ends with the client's patience. */
+static void patience_ends_an_idle_wait(void)
+{
+	struct sched s;
+	sched_init(&s, "static", "batch_timeout=1us");
+	s.cfg.abort_after_ns = 70;
+	sched_add(&s, 5, 4, 1);
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	CHECK_INT(s.requests[0].state, REQUEST_ABORTED);
+	CHECK_INT(s.requests[0].last_token_ns, 75);
+	CHECK_INT(s.stats.steps, 0);
+	sched_free(&s);
+}
+
 /* vllm 10774, 57413: a prompt of 64 before four of 4, 16 tokens a step, 10 + 1 per prefill token. Without a cap the short
  * ones wait for four steps (104) and ride in the fifth; capped at 8 per step they ride in the first, 8 long tokens beside
  * two of them. */
@@ -376,24 +429,28 @@ static void enormous_prompt_is_a_step_like_any_other(void)
 int main(void)
 {
 	static const struct test tests[] = {
-		{"prompt_beyond_the_memory_is_rejected_and_the_rest_go_on",
+		{"case_1_prompt_beyond_the_memory_is_rejected_and_the_rest_go_on",
 		 prompt_beyond_the_memory_is_rejected_and_the_rest_go_on},
-		{"prompt_beyond_the_budget_is_no_silent_wait", prompt_beyond_the_budget_is_no_silent_wait},
-		{"budget_below_the_sequences_is_refused", budget_below_the_sequences_is_refused},
-		{"partly_computed_prompts_do_not_lock_each_other", partly_computed_prompts_do_not_lock_each_other},
-		{"stall_names_who_holds_what", stall_names_who_holds_what},
-		{"preemptions_stay_few_when_the_whole_prompt_is_looked_at",
+		{"case_2_prompt_beyond_the_budget_is_no_silent_wait", prompt_beyond_the_budget_is_no_silent_wait},
+		{"case_3_budget_below_the_sequences_is_refused", budget_below_the_sequences_is_refused},
+		{"case_4_partly_computed_prompts_do_not_lock_each_other",
+		 partly_computed_prompts_do_not_lock_each_other},
+		{"case_4_stall_names_who_holds_what", stall_names_who_holds_what},
+		{"case_5_preemptions_stay_few_when_the_whole_prompt_is_looked_at",
 		 preemptions_stay_few_when_the_whole_prompt_is_looked_at},
-		{"preempted_request_goes_before_the_queue", preempted_request_goes_before_the_queue},
-		{"fully_cached_prompt_computes_its_last_token", fully_cached_prompt_computes_its_last_token},
-		{"same_step_hits_depend_on_visibility", same_step_hits_depend_on_visibility},
-		{"hits_are_counted_on_first_admission_only", hits_are_counted_on_first_admission_only},
-		{"abort_at_any_moment_leaks_nothing", abort_at_any_moment_leaks_nothing},
-		{"long_prefill_cap_bounds_the_wait_of_short_ones", long_prefill_cap_bounds_the_wait_of_short_ones},
-		{"deferred_request_is_not_running", deferred_request_is_not_running},
-		{"latency_adds_up", latency_adds_up},
-		{"host_time_is_part_of_the_step", host_time_is_part_of_the_step},
-		{"enormous_prompt_is_a_step_like_any_other", enormous_prompt_is_a_step_like_any_other},
+		{"case_6_preempted_request_goes_before_the_queue", preempted_request_goes_before_the_queue},
+		{"case_7_fully_cached_prompt_computes_its_last_token", fully_cached_prompt_computes_its_last_token},
+		{"case_7_same_step_hits_depend_on_visibility", same_step_hits_depend_on_visibility},
+		{"case_8_hits_are_counted_on_first_admission_only", hits_are_counted_on_first_admission_only},
+		{"case_9_abort_at_any_moment_leaks_nothing", abort_at_any_moment_leaks_nothing},
+		{"case_9_clients_give_up_and_leave_nothing_behind", clients_give_up_and_leave_nothing_behind},
+		{"case_9_patience_ends_an_idle_wait", patience_ends_an_idle_wait},
+		{"case_10_long_prefill_cap_bounds_the_wait_of_short_ones",
+		 long_prefill_cap_bounds_the_wait_of_short_ones},
+		{"case_12_deferred_request_is_not_running", deferred_request_is_not_running},
+		{"case_24_latency_adds_up", latency_adds_up},
+		{"case_26_host_time_is_part_of_the_step", host_time_is_part_of_the_step},
+		{"case_30_enormous_prompt_is_a_step_like_any_other", enormous_prompt_is_a_step_like_any_other},
 	};
 	return SUITE_RUN("policies_cases", tests);
 }
