@@ -84,6 +84,11 @@ static int add_blocks(struct batch_tables *t, const int32_t *ids, int32_t n, int
 	if (mem_grow((void **)&t->kv_indices, &t->cap_indices, (int64_t)at + want, sizeof *t->kv_indices) ||
 	    mem_grow((void **)&t->kv_pages, &t->cap_pages, (int64_t)at + want, sizeof *t->kv_pages))
 		return ERR_MEMORY;
+	int32_t dropped = 0;
+	while (dropped < n && ids[dropped] == KV_NO_BLOCK)
+		dropped++;
+	if (dropped == n) /* a held row that has none left */
+		n = 0;
 	for (int32_t i = 0, page = 0; i < want; i++, page++) {
 		while (n && ids[page % n] == KV_NO_BLOCK)
 			page++;

@@ -1149,7 +1149,7 @@ static int64_t missed(struct ref *f, int32_t req)
 		computed = it && !f->s->cfg.kv_off ? it->start : q->computed;
 	switch (f->s->cfg.victim) {
 	case VICTIM_SHORTEST:
-		return q->prompt + outputs;
+		return q->prompt + (outputs < q->limit ? outputs : q->limit); /* none is asked of some */
 	case VICTIM_LONGEST_LEFT:
 		return -guessed_left(f, req, outputs);
 	case VICTIM_LEAST_WORK_LOST:
