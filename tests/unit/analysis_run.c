@@ -142,6 +142,42 @@ static void a_full_client_queue_shows_in_the_latency(void)
 	workload_free(&w);
 }
 
+/* Case 23 (vllm 52884): a warm cache would flatter whatever runs second. Every run begins with a cold one: run again in the same
+ * process, three prompts of 64 that begin alike hit as often as the first time (the first of them not at all), not more. */
+static void case_23_every_run_begins_with_a_cold_cache(void)
+{
+	static const enum prefix_cache caches[] = {PREFIX_HASH, PREFIX_RADIX, PREFIX_HASH, PREFIX_RADIX};
+	struct workload w;
+	struct run_settings s;
+	workload_init(&w);
+	for (int i = 0; i < 3; i++) {
+		struct spec spec = {.arrival_ns = i * NS_PER_S,
+				    .hash_at = w.n_hash_ids,
+				    .n_hashes = 1,
+				    .name_at = -1,
+				    .session = -1,
+				    .prompt_tokens = 65,
+				    .output_tokens = 1,
+				    .max_tokens = 1,
+				    .row = i + 1};
+		CHECK_INT(workload_add_segment(&w, 7, 64, NULL), ERR_NONE);
+		CHECK_INT(workload_add(&w, &spec, NULL), ERR_NONE);
+	}
+	small_settings(&s, &w);
+	for (int k = 0; k < 4; k++) {
+		struct run_result r;
+		s.engine.prefix_cache = caches[k];
+		must_run(&s, &w, NULL, &r);
+		CHECK_INT(r.requests[0].cached_tokens, 0);
+		CHECK_INT(r.stats.prefix_hit_tokens, 128);
+		char *text = object(&s, &r);
+		CU_ASSERT_TRUE(strstr(text, "cold") != NULL); /* and it is said */
+		mem_free(text);
+		run_result_free(&r);
+	}
+	workload_free(&w);
+}
+
 /* Whoever is given up is counted apart: with a place for two, those who would have waited longest leave. */
 static void clients_that_give_up_are_counted_apart(void)
 {
@@ -302,6 +338,7 @@ int main(void)
 		{"peak_rate_lies_above_the_mean", peak_rate_lies_above_the_mean},
 		{"replayed_tokens_equal_the_workloads", replayed_tokens_equal_the_workloads},
 		{"a_full_client_queue_shows_in_the_latency", a_full_client_queue_shows_in_the_latency},
+		{"case_23_every_run_begins_with_a_cold_cache", case_23_every_run_begins_with_a_cold_cache},
 		{"clients_that_give_up_are_counted_apart", clients_that_give_up_are_counted_apart},
 		{"a_real_model_and_device", a_real_model_and_device},
 		{"what_is_missing_or_unknown_is_named", what_is_missing_or_unknown_is_named},
