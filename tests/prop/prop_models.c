@@ -55,10 +55,7 @@ static struct engine_config config_of(const struct random_case *c)
 		cfg.queue_order = QUEUE_FCFS;
 	cfg.cache_prompts_only = c->seed % 5 == 0;
 	cfg.kv_off = false;
-	/* The models keep every page, and know the published orders and victims alone. */
-	if (cfg.queue_order != QUEUE_PRIORITY)
-		cfg.queue_order = QUEUE_FCFS;
-	cfg.victim = VICTIM_DEFAULT;
+	/* And they keep every page. */
 	cfg.kv_retention = RETAIN_FULL;
 	cfg.kv_window = cfg.kv_sink = 0;
 	return cfg;

@@ -87,16 +87,13 @@ static int32_t pages_to_be_let_in(const struct world *w, int32_t req)
 			   : world_pages(w, world_tokens(w, req));
 }
 
-/* Pages of its hit that nobody holds and none of those chosen before it is about to. Generated tokens that one of them has
- * in its prompt are not looked at. */
+/* Pages of its hit that nobody holds and none of those chosen before it is about to. */
 static int32_t idle_but_for(const struct world *w, const struct step_plan *s, const struct prompt *p)
 {
-	int32_t bs = w->c->cfg.block_size;
 	int32_t held = p->hit - p->idle; /* who holds a page holds those before it */
 	for (int32_t i = 0; i < s->n; i++)
 		for (int32_t k = held; k < p->hit && k < s->at[i].hit; k++)
-			if ((k + 1) * bs <= w->q[p->req].prompt && (k + 1) * bs <= w->q[s->at[i].req].prompt &&
-			    page_key(w, p->req, k) == page_key(w, s->at[i].req, k))
+			if (page_key(w, p->req, k) == page_key(w, s->at[i].req, k))
 				held = k + 1;
 	return p->hit - held;
 }
