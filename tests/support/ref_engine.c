@@ -1147,6 +1147,7 @@ static int64_t missed(struct ref *f, int32_t req)
 	const struct item *it = item_of(f->plan, req);
 	int32_t outputs = q->promised - (it && it->samples),
 		computed = it && !f->s->cfg.kv_off ? it->start : q->computed;
+	outputs = least(outputs, q->limit); /* one without output is known to have none to come */
 	switch (f->s->cfg.victim) {
 	case VICTIM_SHORTEST:
 		return q->prompt + (outputs < q->limit ? outputs : q->limit); /* none is asked of some */
