@@ -18,6 +18,7 @@ struct world {
 	const char *policy, *params;
 	bool caching, priority, async, parents, log, cluster, tree;
 	int32_t budget; /* 0 = 12: prompts are computed in pieces */
+	enum queue_order order; /* other than by priority */
 };
 
 static void ignore(void *ctx, const struct event *ev)
@@ -72,7 +73,9 @@ static int serve(const struct world *c, const struct workload *w, struct err *e)
 	cfg.prefix_caching = c->caching;
 	cfg.prefix_cache = c->tree ? PREFIX_RADIX : PREFIX_OFF;
 	cfg.async_scheduling = c->async;
-	cfg.queue_order = c->priority ? QUEUE_PRIORITY : QUEUE_FCFS;
+	cfg.queue_order = c->priority ? QUEUE_PRIORITY : c->order;
+	cfg.predictor.kind = PREDICT_MEAN;
+	cfg.order.quantum = 16;
 	cfg.check = true;
 	int rc = engine_config_resolve(&cfg, e);
 	struct policy_setup setup;
@@ -158,6 +161,13 @@ static void priorities_and_parents(void)
 	every_allocation(&(struct world){.policy = "chunked", .params = "", .priority = true, .parents = true});
 }
 
+static void other_orders(void)
+{
+	every_allocation(&(struct world){.policy = "chunked", .params = "", .order = QUEUE_SJF});
+	every_allocation(&(struct world){.policy = "chunked", .params = "", .order = QUEUE_FAIR});
+	every_allocation(&(struct world){.policy = "chunked", .params = "", .order = QUEUE_MLFQ});
+}
+
 static void asynchronous_scheduling(void)
 {
 	every_allocation(&(struct world){.policy = "chunked", .params = "", .async = true, .caching = true});
@@ -175,6 +185,7 @@ int main(void)
 		{"blocks_on_demand", blocks_on_demand},
 		{"prefix_caching", prefix_caching},
 		{"priorities_and_parents", priorities_and_parents},
+		{"other_orders", other_orders},
 		{"asynchronous_scheduling", asynchronous_scheduling},
 		{"an_event_heap", an_event_heap},
 	};
