@@ -337,6 +337,8 @@ install: all ## copy program, manual pages, bash completion and sample traces be
 	install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC)
 	install -d $(DOC)/validation
 	install -m 644 $(wildcard docs/validation/*.md) $(DOC)/validation
+	install -d $(DOC)/studies
+	install -m 644 $(wildcard docs/studies/*) $(DOC)/studies
 	install -m 644 $(wildcard traces/samples/*) $(SHARE)/samples
 uninstall: ## remove what install copied
 	rm -f $(DESTDIR)$(PREFIX)/bin/lockstep $(MAN)/lockstep.1 $(MAN)/lockstep-*.1 $(COMPLETION)/lockstep

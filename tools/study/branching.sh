@@ -124,11 +124,12 @@ In short, of $seeds seeds; in brackets 95 % intervals; above 1 the second is fas
 | the same, memory for $scarce_tokens tokens | $(ratio "$rows/branching-scarce.tsv" duration "v1>hash") |
 | branching: vLLM as it is today, SGLang | $(ratio "$rows/branching-whole.tsv" duration "hash>sglang") |
 | the same, memory for $scarce_tokens tokens | $(ratio "$rows/branching-scarce.tsv" duration "hash>sglang") |
-| branching on real kernels: vLLM v1 without a prefix cache, with its own | $(ratio "$rows/branching-cpu.tsv" duration "v1>hash") |
+| branching on real kernels (seeds: $cpu_seeds): vLLM v1 without a prefix cache, with its own | $(ratio "$rows/branching-cpu.tsv" duration "v1>hash") |
 | the same: vLLM as it is today, SGLang | $(ratio "$rows/branching-cpu.tsv" duration "hash>sglang") |
 
-What is published as SGLang against vLLM is a prefix cache against none: either server's cache makes that difference, and
-the scarcer memory is the larger it gets. Between the two caches there is next to nothing.
+What is published as SGLang against vLLM is a prefix cache against none: either server's cache makes that difference, and the
+scarcer memory is, the larger it gets. Between the two caches the tree, the page and the order make next to nothing; what does
+make something is from when on a block is found, and that decodes run beside prompts.
 
 ## What was run
 
@@ -149,10 +150,10 @@ $(inputs "$sharegpt" "$work/traces/sharegpt-1.jsonl" "$work/traces/branching-1.j
 
 One such run by hand:
 
-    lockstep trace generate agentic --workflows $workflows --branches 8 --rounds 2 ${lengths[*]} \\
-      --request-rate inf --seed 1 -o branching-1.jsonl
-    lockstep compare branching-1.jsonl ${gpu[*]} --max-concurrency 128 --max-tokens-mode 512 \\
-      --policies vllm_v1,sglang --prefix-cache off,hash,radix
+    lockstep trace generate agentic --workflows $workflows --branches 8 --rounds 2 ${lengths[*]:0:4} \\
+      ${lengths[*]:4} --request-rate inf --seed 1 -o branching-1.jsonl
+    lockstep compare branching-1.jsonl ${gpu[*]} --max-concurrency 128 \\
+      --max-tokens-mode 512 --policies vllm_v1,sglang --prefix-cache off,hash,radix
 
 ## ShareGPT
 
@@ -221,15 +222,19 @@ $(pairs "$rows/tree.tsv" duration "v0>sglang" "$steps")
 
 llama-110m with random weights on this machine's CPU ($(machine), $(nproc) cores), KV memory for 16,384 tokens. *sharegpt*:
 $cpu_requests requests of a sixteenth of the lengths, all at once; *branching*: one workflow of 8 proposals and 8 reviews, prompts of 64
-shared and 8 to 32 own tokens; $cpu_seeds seeds. Arms of a seed run one after another, each seed beginning with another one. Load average when a
-run began: $(mean "$rows/branching-cpu.tsv" load v1) on average; of a machine that does other things as well, times have wide intervals.
+shared and 8 to 32 own tokens; seeds: $cpu_seeds. Arms of a seed run one after another, each seed beginning with another one. Load
+average when a run began: $(mean "$rows/branching-cpu.tsv" load v1) on average; of a machine that does other things as well, times have wide intervals.
 
 $(table "$rows/sharegpt-cpu.tsv" v1 "$cpu_names" "$columns")
 
 $(table "$rows/branching-cpu.tsv" v1 "$cpu_names" "$columns")
 
-With a batch this small a CPU computes a prompt's token about as fast as it generates one, so that what a cache saves is close to the
-share of all tokens that it finds.
+The eight proposals come to an idle server and are let in in one step. vLLM finds the first one's blocks as soon as they are allocated, so
+that one computes the prompt for all; SGLang's tree has them once they are computed, so that all eight compute it:
+$(percent "$rows/branching-cpu.tsv" prefix_hit_ratio sglang) of the prompts' tokens are found instead of $(percent "$rows/branching-cpu.tsv" prefix_hit_ratio hash). (Its longest prefix first
+puts such siblings at the end of the queue; where there is room for all, that keeps nobody out.) On a busy server, as simulated above,
+it happens to a workflow's first few only. A CPU takes almost as long for a prompt's token as for a generated one, so that what is not
+computed shows at once.
 
 ## Against what is published
 

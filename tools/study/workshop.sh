@@ -18,7 +18,7 @@ fp8 vllm_v1 hash fp8"
 names="bare=naive loop, no KV cache|loop=naive loop|static=static batches, padded|orca=continuous, memory reserved|paged=+ paged\
 |prefix=+ prefix cache|fp8=+ KV in fp8"
 steps="bare>loop=a KV cache|loop>static=batches|static>orca=continuous batching|orca>paged=paged memory, prompts in pieces\
-|paged>prefix=a prefix cache|prefix>fp8=KV in fp8|loop>paged=**naive loop to paged and continuous**|loop>fp8=**naive loop to all of it**"
+|paged>prefix=a prefix cache|prefix>fp8=KV in fp8|loop>paged=**naive loop to paged and continuous**|loop>fp8=**naive loop to all of it**|bare>fp8=**naive loop without a KV cache to all of it**"
 columns="output_throughput ci=output tokens/s|output_throughput ratio=times the naive loop (95 %)|mean_ttft_ms mean=TTFT, ms\
 |mean_itl_ms mean=ITL, ms|users mean=users at once|kv_per_user_mb mean=KV memory a user, MB|prefix_hit_ratio percent=prompt found"
 
@@ -142,7 +142,7 @@ $(table "$rows/ideas.tsv" loop "$names" "$columns")
 
 ![output tokens a second](ideas.svg)
 
-$(pairs "$rows/ideas.tsv" output_throughput "loop>fp8" "$steps" "output tokens/s" more)
+$(pairs "$rows/ideas.tsv" output_throughput "bare>fp8" "$steps" "output tokens/s" more)
 
 Users at once: the time that requests were being served for, over the time the run took. KV memory a user: what is given out,
 holes apart, over those; blocks that several share count once, and so do blocks that only the cache holds.
@@ -160,10 +160,11 @@ $(table "$rows/steady.tsv" static "${names#*loop=*|}" "$notice")
   $(ratio "$rows/ideas.tsv" output_throughput "loop>paged" more). What limits it is memory: $(mean "$rows/ideas.tsv" users paged) users of
   $(mean "$rows/ideas.tsv" kv_per_user_mb paged) MB each fill it. Llama-2-7B keeps keys and values for each of its 32 heads. Mistral-7B, whose heads
   share them by four, has $(mean "$rows/grouped.tsv" users paged) users of $(mean "$rows/grouped.tsv" kv_per_user_mb paged) MB and $(mean "$rows/grouped.tsv" output_throughput paged) tokens a second.
-- **Continuous batching is most of it.** Static batches are padded, wait for their longest answer and reserve for the longest possible
-  one; without waiting and padding, but still reserving: $(ratio "$rows/ideas.tsv" output_throughput "static>orca" more) as much.
-- **The prefix cache** saves prompts, and here answers are longer than prompts and memory is full: of what it could find, $(percent "$rows/ideas.tsv" prefix_hit_ratio prefix) was
-  still there. With KV in half the bits, $(percent "$rows/ideas.tsv" prefix_hit_ratio fp8) was.
+- **Continuous batching** brings as much as batching did: static batches are padded, wait for their longest answer and reserve for the
+  longest possible one. Without the waiting and the padding, but still reserving, it is $(ratio "$rows/ideas.tsv" output_throughput "static>orca" more) as much.
+- **The prefix cache** lives in the memory that is scarce: only $(percent "$rows/ideas.tsv" prefix_hit_ratio prefix) of the prompts' tokens were still there.
+  With KV in half the bits $(percent "$rows/ideas.tsv" prefix_hit_ratio fp8) were, which is why that line brings so much. And an H100 computes a prompt fast:
+  where load is low, what a user notices is TTFT.
 
 ## What paging saves
 
@@ -195,8 +196,8 @@ here prompts are as long as answers, so it is much. Beams share what they have g
 
 ## On real kernels
 
-llama-110m with random weights on this machine's CPU ($(machine), $(nproc) cores); $cpu_requests requests of a sixteenth of the lengths,
-$cpu_seeds seeds.
+llama-110m with random weights on this machine's CPU ($(machine), $(nproc) cores); $cpu_requests requests of a sixteenth of the lengths;
+seeds: $cpu_seeds.
 Load average when a run began: $(mean "$rows/ideas-cpu.tsv" load paged) on average; of a machine that does other things as well, times have wide intervals.
 
 $(table "$rows/ideas-cpu.tsv" loop "$cpu_names" "$columns")
