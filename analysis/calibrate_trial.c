@@ -68,6 +68,24 @@ static int watch_wait(void *self, struct step_result *out, struct err *e)
 	return t->inner.ops->wait(t->inner.self, out, e);
 }
 
+static int watch_transfer(void *self, const struct transfer *t, struct err *e)
+{
+	struct trials *w = self;
+	return w->inner.ops->transfer(w->inner.self, t, e);
+}
+
+static int watch_transfers_done(void *self, struct transfer_news *out, struct err *e)
+{
+	struct trials *w = self;
+	return w->inner.ops->transfers_done(w->inner.self, out, e);
+}
+
+static int64_t watch_transfer_next_ns(void *self)
+{
+	struct trials *w = self;
+	return w->inner.ops->transfer_next_ns(w->inner.self);
+}
+
 static void watch_close(void *self)
 {
 	(void)self;
@@ -79,6 +97,9 @@ static const struct backend_ops watch_ops = {.name = "watch",
 					     .wait_until = watch_wait_until,
 					     .submit = watch_submit,
 					     .wait = watch_wait,
+					     .transfer = watch_transfer,
+					     .transfers_done = watch_transfers_done,
+					     .transfer_next_ns = watch_transfer_next_ns,
 					     .close = watch_close};
 
 static int stand_before(void *ctx, struct backend *b, struct err *e)

@@ -72,6 +72,7 @@ static void count_one(struct metrics *m, const struct spec *s, const struct requ
 		m->sum_prefill_ns += request_prefill_ns(r);
 		m->sum_decode_ns += request_decode_ns(r);
 		m->sum_preempted_ns += r->preempted_ns;
+		m->sum_transfer_ns += r->transfer_ns;
 		m->sum_e2el_ns += request_e2e_ns(r);
 		if (r->last_token_ns > m->last_finish_ns)
 			m->last_finish_ns = r->last_token_ns;
@@ -145,6 +146,8 @@ static double latency_ns(const struct request *r, enum latency l)
 		return (double)request_decode_ns(r);
 	case LATENCY_PREEMPTED:
 		return (double)r->preempted_ns;
+	case LATENCY_TRANSFER:
+		return (double)r->transfer_ns;
 	case LATENCY_ITL: /* per token, not per request: gaps.h */
 	case LATENCY_COUNT:
 		break;
@@ -334,6 +337,16 @@ int metrics_compute(struct metrics *m, const struct metrics_input *in, struct er
 	rates(m);
 	goodput(m, in);
 	from_stats(m, in->stats, in->config);
+	m->swap_out_bytes = in->stats->swap_out_blocks * in->page_bytes;
+	m->swap_in_bytes = in->stats->swap_in_blocks * in->page_bytes;
+	m->saved_bytes = in->stats->saved_blocks * in->page_bytes;
+	m->host_hit_bytes = (in->stats->host_hit_blocks + in->stats->disk_hit_blocks) * in->page_bytes;
+	m->disk_write_bytes = in->stats->demoted_blocks * in->page_bytes;
+	m->disk_read_bytes = in->stats->disk_hit_blocks * in->page_bytes;
+	m->cold_hit_ratio = in->config->offload_host_blocks ? ratio((double)in->stats->cold_hit_tokens,
+								    (double)in->stats->prefix_lookups_tokens)
+							    : NAN;
+	m->transfer_share = ratio((double)in->stats->transfer_ns, (double)in->stats->busy_ns);
 	for (int l = 0; l < LATENCY_COUNT; l++)
 		if (l != LATENCY_ITL)
 			latency_dist(&m->latency[l], in, (enum latency)l, whole_run, scratch);

@@ -55,6 +55,7 @@ enum latency {
 	LATENCY_PREFILL,
 	LATENCY_DECODE,
 	LATENCY_PREEMPTED,
+	LATENCY_TRANSFER,
 	LATENCY_COUNT
 };
 const char *latency_key(enum latency l); /* "ttft": as in mean_ttft_ms */
@@ -106,8 +107,8 @@ struct metrics {
 
 	struct dist latency[LATENCY_COUNT];
 	bool itl_exact;
-	/* Sums over completed requests; queue + prefill + decode + preempted = e2el, exactly. */
-	int64_t sum_queue_ns, sum_prefill_ns, sum_decode_ns, sum_preempted_ns, sum_e2el_ns;
+	/* Sums over completed requests; queue + prefill + decode + preempted + transfer = e2el, exactly. */
+	int64_t sum_queue_ns, sum_prefill_ns, sum_decode_ns, sum_preempted_ns, sum_transfer_ns, sum_e2el_ns;
 	int64_t preempted_requests, max_preemptions; /* of one request */
 
 	/* Found / looked up, first admissions; NAN without a cache. In blocks, partial last ones of prompts are looked up. */
@@ -115,6 +116,13 @@ struct metrics {
 	double prefix_request_hit_ratio, prefix_block_hit_ratio;
 	double prefix_ideal_block_hit_ratio; /* what an endless cache would find; NAN when the trace has no hashes */
 	int64_t cached_tokens;
+
+	/* Copies between tiers of memory. */
+	int64_t swap_out_bytes, swap_in_bytes;
+	int64_t saved_bytes, host_hit_bytes; /* prefixes evicted to host memory, and back from host memory and disk */
+	int64_t disk_write_bytes, disk_read_bytes;
+	double cold_hit_ratio; /* of the prompt tokens looked up, those found behind the device; NAN without offloading */
+	double transfer_share; /* of the steps' time in which they only waited for copies */
 
 	/* Shares of KV slots x busy time; they and free space add up to 1. NAN when no step ran. */
 	double kv_used, kv_internal_waste, kv_reserved_waste, kv_external_waste;
@@ -150,6 +158,7 @@ struct metrics_input {
 	const struct request *requests; /* [workload->n] */
 	const struct engine_stats *stats;
 	const struct engine_config *config; /* as resolved by the engine */
+	int64_t page_bytes; /* a KV block's; 0 = not known */
 	const struct gaps *gaps; /* finished */
 	const struct step_tally *tally; /* may be NULL: max_output_tokens_per_s is NAN */
 	struct percentiles percentiles;

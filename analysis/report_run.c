@@ -109,7 +109,8 @@ static void print_latencies(FILE *f, const struct metrics *m)
 		fprintf(f, "%11s ", percentile_name(m->percentiles.p[i], name));
 	fprintf(f, "%10s%13s\n", "std", "n");
 	for (int l = 0; l < LATENCY_COUNT; l++)
-		print_latency(f, latency_label((enum latency)l), &m->latency[l], &m->percentiles);
+		if (l != LATENCY_TRANSFER || m->latency[l].max > 0)
+			print_latency(f, latency_label((enum latency)l), &m->latency[l], &m->percentiles);
 	const struct steady *st = &m->steady;
 	char count_text[TEXT_NUMBER];
 	fprintf(f, "  without start-up and drain (%s requests", text_count(st->n, count_text));
@@ -161,6 +162,13 @@ static void print_work(FILE *f, const struct run_result *r)
 		if (m->max_preemptions > 1)
 			fprintf(f, " (one of them %lld times)", (long long)m->max_preemptions);
 		fprintf(f, ", %s tokens computed again\n", text_count(st->recomputed_tokens, buf));
+	}
+	if (st->swaps || st->swap_refused) {
+		fprintf(f, "  swapped     %s", text_count(st->swaps, buf));
+		fprintf(f, " to host memory (%.3g GB out, ", (double)m->swap_out_bytes / 1e9);
+		fprintf(f, "%.3g GB in)", (double)m->swap_in_bytes / 1e9);
+		fprintf(f, ", %s more had no room there", text_count(st->swap_refused, buf));
+		value(f, ", steps waited ", m->transfer_share, "share", " % of their time for copies\n");
 	}
 	if (st->pad_tokens)
 		fprintf(f, "  padding     %s tokens computed for nothing\n", text_count(st->pad_tokens, buf));
@@ -220,6 +228,15 @@ static void print_memory(FILE *f, const struct run_result *r)
 	}
 	fputc('\n', f);
 	print_prefixes(f, r);
+	if (isnan(m->cold_hit_ratio))
+		return;
+	value(f, "  offloaded   ", m->cold_hit_ratio, "share", " % of them behind the device");
+	fprintf(f, ": %.3g GB to host memory and ", (double)m->saved_bytes / 1e9);
+	fprintf(f, "%.3g GB back, ", (double)m->host_hit_bytes / 1e9);
+	fprintf(f, "%.3g GB to disk and %.3g GB back; ", (double)m->disk_write_bytes / 1e9,
+		(double)m->disk_read_bytes / 1e9);
+	fprintf(f, "%s blocks dropped", text_count(r->stats.cold_dropped_blocks + r->stats.unsaved_blocks, buf));
+	value(f, "; steps waited ", m->transfer_share, "share", " % of their time for copies\n");
 }
 
 static void print_workflows(FILE *f, const struct metrics *m)

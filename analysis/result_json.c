@@ -248,6 +248,22 @@ static void memory(struct jout *j, const struct run_result *r)
 	jout_int(j, "dropped_tokens", r->stats.dropped_tokens);
 	jout_int(j, "prefix_wasted_bytes", run_prefix_wasted_bytes(r));
 	jout_int(j, "max_blocks_used", r->stats.max_blocks_used);
+	jout_int(j, "swaps", r->stats.swaps);
+	jout_int(j, "swap_refused", r->stats.swap_refused);
+	jout_int(j, "swap_out_bytes", m->swap_out_bytes);
+	jout_int(j, "swap_in_bytes", m->swap_in_bytes);
+	jout_int(j, "max_swap_used", r->stats.max_swap_used);
+	jout_int(j, "saved_blocks", r->stats.saved_blocks);
+	jout_int(j, "saved_bytes", m->saved_bytes);
+	jout_int(j, "host_hit_blocks", r->stats.host_hit_blocks);
+	jout_int(j, "host_hit_bytes", m->host_hit_bytes);
+	jout_int(j, "disk_hit_blocks", r->stats.disk_hit_blocks);
+	jout_int(j, "disk_write_bytes", m->disk_write_bytes);
+	jout_int(j, "disk_read_bytes", m->disk_read_bytes);
+	jout_int(j, "cold_dropped_blocks", r->stats.cold_dropped_blocks);
+	jout_int(j, "unsaved_blocks", r->stats.unsaved_blocks);
+	jout_real(j, "cold_hit_ratio", m->cold_hit_ratio);
+	jout_real(j, "transfer_share", m->transfer_share);
 	jout_real(j, "kv_used", m->kv_used);
 	jout_real(j, "kv_internal_waste", m->kv_internal_waste);
 	jout_real(j, "kv_reserved_waste", m->kv_reserved_waste);
@@ -293,6 +309,7 @@ static void sums(struct jout *j, const struct metrics *m)
 	jout_int(j, "prefill", m->sum_prefill_ns);
 	jout_int(j, "decode", m->sum_decode_ns);
 	jout_int(j, "preempted", m->sum_preempted_ns);
+	jout_int(j, "transfer", m->sum_transfer_ns);
 	jout_int(j, "e2el", m->sum_e2el_ns);
 	jout_end(j, '}');
 }
@@ -397,6 +414,11 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_text(j, "prefix_eviction", c->prefix_cache ? prefix_eviction_names[c->prefix_eviction] : NULL);
 	jout_text(j, "cache_salt", cache_salt_names[c->cache_salt]);
 	jout_bool(j, "cache_generated", !c->cache_prompts_only);
+	jout_real(j, "swap_space", s->swap_space);
+	jout_int(j, "num_cpu_blocks", c->swap_blocks);
+	jout_real(j, "kv_offload_host", s->kv_offload_host);
+	jout_real(j, "kv_offload_disk", s->kv_offload_disk);
+	jout_text(j, "kv_transfer", kv_transfer_names[c->kv_transfer]);
 	jout_text(j, "hit_visible", c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
 	jout_text(j, "cache_at_start", "cold");
 	jout_text(j, "kv_retention", kv_retention_names[c->kv_retention]);

@@ -43,6 +43,8 @@ void run_settings_default(struct run_settings *s)
 		.max_tokens_mode = "max",
 		.tensor_parallel = 1,
 		.gpu_memory_utilization = 0.9,
+		.kv_host_latency = 10,
+		.kv_disk_latency = 100,
 		.ignore_eos = true,
 		.sampling = SAMPLING_GREEDY,
 		.slo = GOODPUT_NONE,
@@ -223,6 +225,63 @@ static int find_kv_window(const struct parts *p, struct engine_config *c, struct
 					 : "the model has no sliding window");
 }
 
+static int64_t page_bytes(const struct parts *p)
+{
+	return p->result->kv_bytes_per_token * p->config.block_size;
+}
+
+/* KV blocks that go into so many GiB, which --`flag` gives. */
+static int blocks_in(const struct parts *p, const char *flag, double gib, int32_t *blocks, struct err *e)
+{
+	*blocks = 0;
+	if (gib <= 0)
+		return ERR_NONE;
+	if (!page_bytes(p))
+		return err_set(e, ERR_INPUT, "--%s needs to know how large a KV block is: give --model", flag);
+	double n = gib * 1024 * 1024 * 1024 / (double)page_bytes(p);
+	if (n < 1)
+		return err_set(e, ERR_INPUT, "--%s %g GiB is less than one KV block of %lld bytes", flag, gib,
+			       (long long)page_bytes(p));
+	*blocks = n < INT32_MAX / 4 ? (int32_t)n : INT32_MAX / 4;
+	return ERR_NONE;
+}
+
+/* Memory behind the device's. */
+static int count_tier_blocks(struct parts *p, struct err *e)
+{
+	const struct run_settings *s = p->settings;
+	struct engine_config *c = &p->config;
+	int rc = blocks_in(p, "swap-space", s->swap_space, &c->swap_blocks, e);
+	if (rc == ERR_NONE)
+		rc = blocks_in(p, "kv-offload-host", s->kv_offload_host, &c->offload_host_blocks, e);
+	return rc ? rc : blocks_in(p, "kv-offload-disk", s->kv_offload_disk, &c->offload_disk_blocks, e);
+}
+
+/* How fast the simulator copies between tiers. */
+static int set_links(struct parts *p, struct err *e)
+{
+	enum { DISK_BYTES_PER_S = 5000000 }; /* x 1000: a PCIe 4 NVMe drive reads 5 to 7 GB/s */
+	const struct run_settings *s = p->settings;
+	if (!p->config.swap_blocks && !p->config.offload_host_blocks)
+		return ERR_NONE;
+	double host = s->kv_host_bandwidth > 0 ? s->kv_host_bandwidth * 1e9
+		      : p->has_device          ? p->device.host_bandwidth
+					       : 0;
+	double disk = s->kv_disk_bandwidth > 0 ? s->kv_disk_bandwidth * 1e9 : DISK_BYTES_PER_S * 1e3;
+	if (host <= 0)
+		return err_set(
+			e, ERR_INPUT,
+			"how fast is the link to host memory? Give --kv-host-bandwidth GB/s, or a --device whose "
+			"specification says (host_gb_s)");
+	const struct link_speed to_host = {(int64_t)host, (int64_t)(s->kv_host_latency * 1e3)};
+	const struct link_speed to_disk = {(int64_t)disk, (int64_t)(s->kv_disk_latency * 1e3)};
+	struct link_speeds speeds = {.page_bytes = page_bytes(p)};
+	speeds.of[LINK_DEVICE_HOST] = speeds.of[LINK_HOST_DEVICE] = to_host;
+	speeds.of[LINK_HOST_DISK] = speeds.of[LINK_DISK_HOST] = to_disk;
+	sim_backend_links(&p->backend, &speeds);
+	return ERR_NONE;
+}
+
 static int configure(struct parts *p, struct err *e)
 {
 	struct engine_config *c = &p->config;
@@ -238,7 +297,9 @@ static int configure(struct parts *p, struct err *e)
 	if (p->has_model && !c->window)
 		c->window = p->model.window;
 	int rc = find_kv_window(p, c, e);
-	return rc ? rc : count_blocks(p, e);
+	if (rc == ERR_NONE)
+		rc = count_blocks(p, e);
+	return rc ? rc : count_tier_blocks(p, e);
 }
 
 static int open_policy(struct parts *p, struct err *e)
@@ -287,9 +348,10 @@ static int open_backend(struct parts *p, struct err *e)
 	struct run_result *r = p->result;
 	r->backend = run_backend_names[p->settings->backend];
 	switch (p->settings->backend) {
-	case BACKEND_SIM:
+	case BACKEND_SIM:;
 		r->backend = "simulator";
-		return sim_backend_create(&p->backend, p->cost, e);
+		int rc = sim_backend_create(&p->backend, p->cost, e);
+		return rc ? rc : set_links(p, e);
 	case BACKEND_REPLAY:
 		if (!p->settings->tape)
 			return err_set(e, ERR_INPUT, "there is nothing to replay: no recorded run was given");
@@ -480,6 +542,7 @@ static int measure(struct parts *p, struct err *e)
 					 .requests = r->requests,
 					 .stats = &r->stats,
 					 .config = &r->engine,
+					 .page_bytes = page_bytes(p),
 					 .gaps = &p->gaps,
 					 .tally = &p->tally,
 					 .percentiles = p->settings->percentiles,

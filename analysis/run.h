@@ -56,7 +56,13 @@ struct run_settings {
 	double gpu_memory_utilization; /* 0.9 */
 	int32_t num_gpu_blocks_override; /* 0 = what fits */
 	double abort_after_s; /* engine.abort_after_ns, in seconds; 0 = never */
-	struct engine_config engine; /* num_blocks and model_max_len are filled by run_execute */
+	double swap_space; /* GiB of host memory for requests swapped out; 0 = none */
+	double kv_offload_host, kv_offload_disk; /* GiB for what the prefix cache evicts; 0 = none is kept */
+	const char *kv_offload_dir; /* executor: folder of the file that is the disk; NULL = TMPDIR, else /tmp */
+	double kv_host_bandwidth; /* GB/s, each direction, in simulation; 0 = what the device's specification says */
+	double kv_host_latency; /* microseconds a copy takes beside its bytes, in simulation; 10 */
+	double kv_disk_bandwidth, kv_disk_latency; /* the same between host memory and disk; 0 = 5 GB/s; 100 */
+	struct engine_config engine; /* num_blocks, swap_blocks, offload_..._blocks and model_max_len are filled by run_execute */
 
 	/* What runs it. */
 	enum run_backend backend;

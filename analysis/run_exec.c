@@ -230,6 +230,7 @@ int run_exec_open(struct run_exec *x, const struct run_settings *s, const struct
 				.sequences = x->sequences,
 				.time = s->exec_time,
 				.check = c->check,
+				.page_dir = s->kv_offload_dir,
 				.stop = io->stop};
 	if (!s->ignore_eos) {
 		es.eos = m->numerics.eos;

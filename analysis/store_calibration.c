@@ -178,7 +178,9 @@ static int read_requests(struct store *s, int64_t run_id, struct measured *m, st
 	int rc = store_prepare(
 		s, &q,
 		"SELECT id - (?1 << 32), state, prompt_tokens, output_tokens, arrival_ns, queue_ns, prefill_ns,"
-		" decode_ns, preempted_ns, preempted_in_prefill_ns FROM requests"
+		" decode_ns, preempted_ns + coalesce(transfer_ns, 0), preempted_in_prefill_ns + "
+		"coalesce(transfer_in_prefill_ns, 0)"
+		" FROM requests"
 		" WHERE id BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295 ORDER BY id",
 		READING, e);
 	if (rc)

@@ -43,10 +43,26 @@ enum request_column {
 	Q_PREEMPTED_PREFILL,
 	Q_HELD,
 	Q_FAILED,
+	Q_SWAPS,
+	Q_TRANSFER,
+	Q_TRANSFER_PREFILL,
 };
 
 /* When a column has to be written: always, or when the run has any such request. */
-enum group { ALWAYS, NAMED, SESSIONS, TENANTS, PRIORITIES, REPLICAS, CACHED, PREEMPTED, HELD, FAILED, GROUPS };
+enum group {
+	ALWAYS,
+	NAMED,
+	SESSIONS,
+	TENANTS,
+	PRIORITIES,
+	REPLICAS,
+	CACHED,
+	PREEMPTED,
+	HELD,
+	FAILED,
+	TRANSFERS,
+	GROUPS
+};
 
 static const struct {
 	const char *name; /* in the order of enum request_column */
@@ -77,6 +93,9 @@ static const struct {
 	{"preempted_in_prefill_ns", PREEMPTED},
 	{"held_ns", HELD},
 	{"failed_ns", FAILED},
+	{"swaps", TRANSFERS},
+	{"transfer_ns", TRANSFERS},
+	{"transfer_in_prefill_ns", TRANSFERS},
 };
 #define N_COLUMNS (sizeof request_columns / sizeof *request_columns)
 
@@ -94,9 +113,11 @@ static void find_groups(const struct store *s, bool has[GROUPS])
 		has[CACHED] |= r->cached_tokens != 0;
 		has[PREEMPTED] |= r->preemptions != 0 || r->preempted_ns != 0;
 		has[HELD] |= r->held_until_ns > r->last_token_ns;
+		has[TRANSFERS] |= r->swaps != 0 || r->transfer_ns != 0;
 		has[FAILED] |= r->state != REQUEST_FINISHED;
 	}
 	has[PREEMPTED] |= has[FAILED];
+	has[TRANSFERS] |= has[FAILED];
 	has[HELD] |= has[FAILED];
 }
 
@@ -173,6 +194,12 @@ static void time_column(const struct request *r, enum request_column c, sqlite3_
 	case Q_PREEMPTED_PREFILL:
 		sqlite3_result_int64(out, r->preempted_in_prefill_ns);
 		return;
+	case Q_TRANSFER:
+		sqlite3_result_int64(out, r->transfer_ns);
+		return;
+	case Q_TRANSFER_PREFILL:
+		sqlite3_result_int64(out, r->transfer_in_prefill_ns);
+		return;
 	case Q_HELD:
 		sqlite3_result_int64(out,
 				     r->held_until_ns > r->last_token_ns ? r->held_until_ns - r->last_token_ns : 0);
@@ -212,6 +239,9 @@ static int request_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int
 	case Q_PREEMPTIONS:
 		sqlite3_result_int64(out, r->preemptions);
 		break;
+	case Q_SWAPS:
+		sqlite3_result_int64(out, r->swaps);
+		break;
 	case Q_CHUNKS:
 		sqlite3_result_int64(out, r->chunks);
 		break;
@@ -224,6 +254,8 @@ static int request_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int
 	case Q_DECODE:
 	case Q_PREEMPTED:
 	case Q_PREEMPTED_PREFILL:
+	case Q_TRANSFER:
+	case Q_TRANSFER_PREFILL:
 	case Q_HELD:
 	case Q_FAILED:
 		time_column(r, (enum request_column)c, out);
@@ -246,9 +278,10 @@ static int request_eof(sqlite3_vtab_cursor *cursor)
 	"id, start_ns, duration_ns, host_ns, decodes, chunks, output_tokens, prefill_tokens, decode_ctx, running, "    \
 	"waiting, preempted, blocks_used, blocks_cached, outside"
 #define STEP_PART_COLUMNS ", matmul_ns, attention_ns, head_ns, other_ns"
-enum { STEP_OUTSIDE = 14, STEP_FIRST_PART };
+#define STEP_TRANSFER_COLUMN ", transfer_ns"
+enum { STEP_OUTSIDE = 14, STEP_FIRST_PART, STEP_TRANSFER = STEP_FIRST_PART + STEP_PARTS };
 
-static const char step_columns[] = "CREATE TABLE x (" STEP_COLUMNS STEP_PART_COLUMNS ")";
+static const char step_columns[] = "CREATE TABLE x (" STEP_COLUMNS STEP_PART_COLUMNS STEP_TRANSFER_COLUMN ")";
 
 static bool was_measured(const struct step_row *t)
 {
@@ -260,10 +293,12 @@ static bool was_measured(const struct step_row *t)
 
 void store_steps_sql(const struct store *s, char *sql)
 {
-	bool any = false;
-	for (int64_t i = 0; !any && i < s->n_steps; i++)
-		any = was_measured(&s->steps[i]);
-	const char *more = any ? STEP_PART_COLUMNS : "";
+	bool any = false, waited = false;
+	for (int64_t i = 0; i < s->n_steps; i++) {
+		any = any || was_measured(&s->steps[i]);
+		waited = waited || s->steps[i].transfer_ns;
+	}
+	const char *more = waited ? STEP_PART_COLUMNS STEP_TRANSFER_COLUMN : any ? STEP_PART_COLUMNS : "";
 	snprintf(sql, STORE_SQL, "INSERT INTO steps (" STEP_COLUMNS "%s) SELECT " STEP_COLUMNS "%s FROM run_steps",
 		 more, more);
 }
@@ -290,7 +325,9 @@ static int step_column(sqlite3_vtab_cursor *cursor, sqlite3_context *out, int c)
 		sqlite3_result_int64(out, values[c]);
 	else if (c == STEP_OUTSIDE && t->outside > 0)
 		sqlite3_result_double(out, t->outside);
-	else if (c >= STEP_FIRST_PART && was_measured(t))
+	else if (c == STEP_TRANSFER && t->transfer_ns)
+		sqlite3_result_int64(out, t->transfer_ns);
+	else if (c >= STEP_FIRST_PART && c < STEP_TRANSFER && was_measured(t))
 		sqlite3_result_int64(out, t->part_ns[c - STEP_FIRST_PART]);
 	return SQLITE_OK;
 }

@@ -203,6 +203,14 @@ static const char *const migrations[] = {
 	"ALTER TABLE runs ADD COLUMN scheduling_params TEXT;" /* of the order */
 	"ALTER TABLE runs ADD COLUMN predictor TEXT;" /* NULL: nothing went by predicted lengths */
 	"ALTER TABLE runs ADD COLUMN victim TEXT;"
+	"ALTER TABLE runs ADD COLUMN swap_space REAL;" /* GiB */
+	"ALTER TABLE runs ADD COLUMN kv_offload_host REAL;" /* GiB */
+	"ALTER TABLE runs ADD COLUMN kv_offload_disk REAL;"
+	"ALTER TABLE runs ADD COLUMN kv_transfer TEXT;"
+	"ALTER TABLE runs ADD COLUMN kv_host_bandwidth REAL;" /* GB/s; NULL: the device's */
+	"ALTER TABLE runs ADD COLUMN kv_host_latency REAL;" /* us */
+	"ALTER TABLE runs ADD COLUMN kv_disk_bandwidth REAL;" /* NULL: 5 GB/s */
+	"ALTER TABLE runs ADD COLUMN kv_disk_latency REAL;"
 	"ALTER TABLE runs ADD COLUMN decision_hash TEXT;"
 	"ALTER TABLE runs ADD COLUMN memory_hash TEXT;"
 
@@ -210,14 +218,43 @@ static const char *const migrations[] = {
 	"ALTER TABLE steps ADD COLUMN attention_ns INTEGER;"
 	"ALTER TABLE steps ADD COLUMN head_ns INTEGER;"
 	"ALTER TABLE steps ADD COLUMN other_ns INTEGER;"
+	"ALTER TABLE steps ADD COLUMN transfer_ns INTEGER;" /* it only waited for copies between tiers; NULL: not at all */
 	"DROP VIEW step_timeline;"
 	"CREATE VIEW step_timeline AS"
 	" SELECT r.run_id, r.label, t.id - (r.run_id << 32) AS step, t.start_ns / 1e9 AS start_s,"
 	"  t.duration_ns / 1e6 AS duration_ms, t.host_ns / 1e6 AS host_ms, t.decodes, t.chunks, t.output_tokens,"
 	"  t.prefill_tokens, t.decode_ctx, t.running, t.waiting, t.preempted, t.blocks_used, t.blocks_cached,"
 	"  t.blocks_used * 1.0 / r.num_gpu_blocks AS kv_usage, t.outside, t.matmul_ns / 1e6 AS matmul_ms,"
-	"  t.attention_ns / 1e6 AS attention_ms, t.head_ns / 1e6 AS head_ms, t.other_ns / 1e6 AS other_ms"
+	"  t.attention_ns / 1e6 AS attention_ms, t.head_ns / 1e6 AS head_ms, t.other_ns / 1e6 AS other_ms,"
+	"  coalesce(t.transfer_ns, 0) / 1e6 AS transfer_ms"
 	" FROM runs r JOIN steps t ON t.id BETWEEN r.run_id << 32 AND (r.run_id << 32) + 4294967295;"
+
+	/* Requests whose KV went to another tier of memory and came back. */
+	"ALTER TABLE requests ADD COLUMN swaps INTEGER DEFAULT 0;"
+	"ALTER TABLE requests ADD COLUMN transfer_ns INTEGER DEFAULT 0;"
+	"ALTER TABLE requests ADD COLUMN transfer_in_prefill_ns INTEGER DEFAULT 0;"
+	"DROP VIEW request_detail;"
+	"CREATE VIEW request_detail AS"
+	" SELECT r.run_id, q.id - (r.run_id << 32) AS request, r.label,"
+	"  coalesce(q.name, CAST(q.source_row AS TEXT)) AS name, s.name AS state, w.name AS why,"
+	"  q.session, q.tenant, q.priority, q.replica, q.prompt_tokens, q.wanted_tokens, q.output_tokens, "
+	"q.cached_tokens,"
+	"  q.recomputed_tokens, q.preemptions, q.swaps, q.chunks, q.arrival_ns, q.queue_ns, q.prefill_ns, q.decode_ns,"
+	"  q.preempted_ns, q.transfer_ns,"
+	"  q.queue_ns + q.prefill_ns + q.preempted_in_prefill_ns + q.transfer_in_prefill_ns AS ttft_ns,"
+	"  q.queue_ns + q.prefill_ns + q.decode_ns + q.preempted_ns + q.transfer_ns AS e2e_ns, q.held_ns, q.failed_ns"
+	" FROM runs r JOIN requests q ON q.id BETWEEN r.run_id << 32 AND (r.run_id << 32) + 4294967295"
+	" JOIN request_states s ON s.state = q.state JOIN request_whys w ON w.why = q.why;"
+	"DROP VIEW request_latency;"
+	"CREATE VIEW request_latency AS"
+	" SELECT run_id, request, label, name, session, tenant, priority, prompt_tokens, output_tokens, cached_tokens,"
+	"  preemptions, arrival_ns / 1e9 AS arrival_s, ttft_ns / 1e6 AS ttft_ms,"
+	"  CASE WHEN output_tokens >= 2 THEN (e2e_ns - ttft_ns) / 1e6 / (output_tokens - 1) END AS tpot_ms,"
+	"  e2e_ns / 1e6 AS e2el_ms,"
+	"  CASE WHEN output_tokens >= 1 THEN e2e_ns / 1e6 / output_tokens END AS normalized_latency_ms,"
+	"  queue_ns / 1e6 AS queue_ms, prefill_ns / 1e6 AS prefill_ms, decode_ns / 1e6 AS decode_ms,"
+	"  preempted_ns / 1e6 AS preempted_ms, transfer_ns / 1e6 AS transfer_ms"
+	" FROM request_detail WHERE state = 'finished';"
 
 	/* Conversations and workflows, from the first arrival to the last finish, the time of tools included. */
 	"CREATE VIEW session_latency AS"
@@ -290,14 +327,16 @@ static const char *const migrations[] = {
 	/* What the engine took from its backend: exec/tape.h. */
 	"CREATE TABLE inputs ("
 	" id INTEGER PRIMARY KEY," /* run_id * 2^32 + place */
-	" kind INTEGER NOT NULL," /* 0 = the clock was read, 1 = a step came back */
-	" a_ns INTEGER NOT NULL," /* the reading; the step's start */
+	/* 0 = the clock was read, 1 = a step came back, 2 = a copy between tiers was done */
+	" kind INTEGER NOT NULL,"
+	" a_ns INTEGER NOT NULL," /* the reading; the step's start; the copy's ticket */
 	" b_ns INTEGER,"
 	" host_ns INTEGER,"
 	" batch INTEGER," /* digest of what the engine submitted */
 	" outside REAL,"
 	" parts BLOB," /* four times in ns, int64 little-endian; NULL = not measured */
-	" eos BLOB" /* requests, int32 little-endian; NULL = none */
+	" eos BLOB," /* requests, int32 little-endian; NULL = none */
+	" transfer_ns INTEGER" /* part of a step in which it only waited for copies between tiers; NULL = none */
 	") STRICT;"
 
 	/* The token ids that requests were answered with. */

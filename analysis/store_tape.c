@@ -40,7 +40,7 @@ static int bind_ids(sqlite3_stmt *q, int at, const int32_t *v, int64_t n)
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
 
-enum { I_ID = 1, I_KIND, I_A, I_B, I_HOST, I_BATCH, I_OUTSIDE, I_PARTS, I_EOS };
+enum { I_ID = 1, I_KIND, I_A, I_B, I_HOST, I_BATCH, I_OUTSIDE, I_PARTS, I_EOS, I_TRANSFER };
 
 static int bind_input(sqlite3_stmt *q, const struct tape *t, const struct tape_entry *x)
 {
@@ -54,6 +54,8 @@ static int bind_input(sqlite3_stmt *q, const struct tape *t, const struct tape_e
 	sqlite3_bind_int64(q, I_B, x->b_ns);
 	sqlite3_bind_int64(q, I_HOST, x->host_ns);
 	sqlite3_bind_int64(q, I_BATCH, (int64_t)x->batch);
+	if (x->transfer_ns)
+		sqlite3_bind_int64(q, I_TRANSFER, x->transfer_ns);
 	if (x->outside > 0)
 		sqlite3_bind_double(q, I_OUTSIDE, x->outside);
 	for (int i = 0; i < STEP_PARTS; i++)
@@ -70,7 +72,7 @@ int store_write_tape(struct store *s, const struct tape *t, struct err *e)
 	if (t->n == 0)
 		return ERR_NONE;
 	sqlite3_stmt *q = NULL;
-	int rc = store_prepare(s, &q, "INSERT INTO inputs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", WHAT, e);
+	int rc = store_prepare(s, &q, "INSERT INTO inputs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", WHAT, e);
 	for (int64_t i = 0; rc == ERR_NONE && i < t->n; i++) {
 		int bound = bind_input(q, t, &t->entries[i]);
 		sqlite3_bind_int64(q, I_ID, (s->run_id << STORE_ID_BITS) + i);
@@ -103,13 +105,15 @@ static int read_eos(sqlite3_stmt *q, struct tape *t, struct tape_entry *x, struc
 static int read_input(struct store *s, int64_t run_id, sqlite3_stmt *q, struct tape *t, struct err *e)
 {
 	int64_t n_parts = blob_count(q, I_PARTS - 1, 8), n_eos = blob_count(q, I_EOS - 1, 4);
-	struct tape_entry x = {.kind = (uint8_t)(sqlite3_column_int(q, I_KIND - 1) == TAPE_NOW ? TAPE_NOW : TAPE_STEP),
+	int kind = sqlite3_column_int(q, I_KIND - 1);
+	struct tape_entry x = {.kind = (uint8_t)(kind < 0 || kind >= N_TAPE_KINDS ? TAPE_STEP : kind),
 			       .measured = n_parts > 0,
 			       .a_ns = sqlite3_column_int64(q, I_A - 1),
 			       .b_ns = sqlite3_column_int64(q, I_B - 1),
 			       .host_ns = sqlite3_column_int64(q, I_HOST - 1),
 			       .batch = (uint64_t)sqlite3_column_int64(q, I_BATCH - 1),
 			       .n_eos = (int32_t)n_eos,
+			       .transfer_ns = sqlite3_column_int64(q, I_TRANSFER - 1),
 			       .outside = sqlite3_column_double(q, I_OUTSIDE - 1)};
 	if ((n_parts != 0 && n_parts != STEP_PARTS) || n_eos < 0 ||
 	    sqlite3_column_int64(q, 0) != (run_id << STORE_ID_BITS) + t->n)
@@ -128,10 +132,11 @@ static int read_inputs(struct store *s, int64_t run_id, struct tape *t, struct e
 {
 	sqlite3_stmt *q = NULL;
 	int step = SQLITE_DONE;
-	int rc = store_prepare(s, &q,
-			       "SELECT id, kind, a_ns, b_ns, host_ns, batch, outside, parts, eos FROM inputs"
-			       " WHERE id BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295 ORDER BY id",
-			       READING, e);
+	int rc = store_prepare(
+		s, &q,
+		"SELECT id, kind, a_ns, b_ns, host_ns, batch, outside, parts, eos, transfer_ns FROM inputs"
+		" WHERE id BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295 ORDER BY id",
+		READING, e);
 	if (rc)
 		return rc;
 	sqlite3_bind_int64(q, 1, run_id);

@@ -43,8 +43,11 @@ static int commit(struct store *s, int rc, struct err *e)
 static const char insert_run[] =
 	"INSERT INTO runs (status, started, program_version, label, policy, policy_params, model, device, weight_dtype,"
 	" kv_cache_dtype, tensor_parallel_size, cost, backend, gpu_memory_utilization, num_gpu_blocks_override,"
-	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, abort_after_s, kv_cache,"
-	" prefix_caching, prefix_cache, prefix_eviction, cache_salt, cache_generated, hit_visible, cache_at_start, "
+	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, "
+	"abort_after_s, kv_cache,"
+	" prefix_caching, prefix_cache, prefix_eviction, cache_salt, cache_generated, swap_space, kv_offload_host, "
+	"kv_offload_disk, kv_transfer, kv_host_bandwidth, kv_host_latency, kv_disk_bandwidth, kv_disk_latency, "
+	"hit_visible, cache_at_start, "
 	"kv_retention, kv_window, kv_sink, scheduling_policy, "
 	"scheduling_params, predictor, victim, async_scheduling, seed, trace, trace_format,"
 	" trace_hash, workload_hash, requests, request_rate, burstiness, replay_speedup, length_scale, max_tokens_mode,"
@@ -54,6 +57,7 @@ static const char insert_run[] =
 	"kv_cache_memory_bytes, enforce_eager)"
 	" VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
 	"?, "
+	"?, ?, ?, ?, ?, ?, ?, ?, "
 	"?, ?, "
 	"?, ?, "
 	"?, ?,"
@@ -87,6 +91,14 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_text(b, c->prefix_cache ? prefix_eviction_names[c->prefix_eviction] : NULL);
 	bind_text(b, cache_salt_names[c->cache_salt]);
 	bind_int(b, !c->cache_prompts_only);
+	bind_real(b, s->swap_space);
+	bind_real(b, s->kv_offload_host);
+	bind_real(b, s->kv_offload_disk);
+	bind_text(b, kv_transfer_names[c->kv_transfer]);
+	bind_real(b, s->kv_host_bandwidth > 0 ? s->kv_host_bandwidth : NAN);
+	bind_real(b, s->kv_host_latency);
+	bind_real(b, s->kv_disk_bandwidth > 0 ? s->kv_disk_bandwidth : NAN);
+	bind_real(b, s->kv_disk_latency);
 	bind_text(b, c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
 	bind_text(b, "cold");
 	bind_text(b, kv_retention_names[c->kv_retention]);

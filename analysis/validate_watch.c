@@ -144,6 +144,33 @@ static int watch_wait(void *self, struct step_result *out, struct err *e)
 	return ERR_NONE;
 }
 
+static int watch_transfer(void *self, const struct transfer *t, struct err *e)
+{
+	struct watch *w = self;
+	/* Both have them: the kernels their pages, the player its tickets. */
+	if (!w->over) {
+		int rc = w->inner.ops->transfer
+				 ? w->inner.ops->transfer(w->inner.self, t, e)
+				 : err_set(e, ERR_INPUT, "backend %s has one tier of memory", w->inner.ops->name);
+		if (rc || !w->play)
+			return rc;
+	}
+	const struct backend *b = &w->player;
+	return b->ops->transfer(b->self, t, e);
+}
+
+static int watch_transfers_done(void *self, struct transfer_news *out, struct err *e)
+{
+	const struct backend *b = clock_of(self);
+	return b->ops->transfers_done(b->self, out, e);
+}
+
+static int64_t watch_transfer_next_ns(void *self)
+{
+	const struct backend *b = clock_of(self);
+	return b->ops->transfer_next_ns(b->self);
+}
+
 /* The struct is the caller's: only what was needed while it ran goes. */
 static void watch_close(void *self)
 {
@@ -160,6 +187,9 @@ static const struct backend_ops watch_ops = {.name = "watch",
 					     .wait_until = watch_wait_until,
 					     .submit = watch_submit,
 					     .wait = watch_wait,
+					     .transfer = watch_transfer,
+					     .transfers_done = watch_transfers_done,
+					     .transfer_next_ns = watch_transfer_next_ns,
 					     .close = watch_close};
 
 int watch_stand_before(struct watch *w, struct backend *b, struct err *e)

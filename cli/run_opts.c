@@ -139,6 +139,7 @@ static int check_kernels_used(const struct arms *a, const struct run_opts *o, st
 		     {"isa", t->isa, ON_CPU},
 		     {"time", t->time, ON_KERNELS},
 		     {"kv-cache-memory-bytes", t->kv_cache_memory_bytes, ON_KERNELS},
+		     {"kv-offload-dir", t->kv_offload_dir, ON_KERNELS},
 		     {"enforce-eager", t->enforce_eager, ON_CUDA},
 		     {"batch-invariant", t->batch_invariant, ON_CPU},
 		     {"ignore-eos", t->ignore_eos, ON_KERNELS},

@@ -71,6 +71,24 @@ extern const char *const onoff_names[], *const hit_visible_names[];
 	  "Tokens per KV block. Default 16.") \
 	X(s.num_gpu_blocks_override, num_gpu_blocks_override, "num-gpu-blocks-override", OPT_INT32, OPT_LIST, "N", 1, \
 	  INT32_MAX, NULL, "KV blocks of the device, instead of what is computed to fit.") \
+	X(s.swap_space, swap_space, "swap-space", OPT_DOUBLE, OPT_LIST, "GiB", 0, 1 << 20, NULL, \
+	  "Host memory for requests that are swapped out, for policies that swap (vllm_v0:preemption_mode=swap). Default 0.") \
+	X(s.kv_offload_host, kv_offload_host, "kv-offload-host", OPT_DOUBLE, OPT_LIST, "GiB", 0, 1 << 20, NULL, \
+	  "Host memory for prefixes that the prefix cache evicts: they are found there again (LMCache, HiCache, vLLM's " \
+	  "--kv-offloading-size). Default 0.") \
+	X(s.kv_offload_disk, kv_offload_disk, "kv-offload-disk", OPT_DOUBLE, OPT_LIST, "GiB", 0, 1 << 20, NULL, \
+	  "Disk for what that host memory has no more room for. Default 0.") \
+	X(s.engine.kv_transfer, kv_transfer, "kv-transfer", OPT_CHOICE, OPT_LIST, "sync|overlap", 0, 0, \
+	  kv_transfer_names, "Copies of KV between tiers of memory: each step waits for them (sync, default), or they go on " \
+	  "beside it, and a request whose KV is on its way waits alone (overlap).") \
+	X(s.kv_host_bandwidth, kv_host_bandwidth, "kv-host-bandwidth", OPT_DOUBLE, OPT_LIST, "GB/s", 0.001, 1e6, NULL, \
+	  "sim: speed of the link between device and host memory, each direction. Default: host_gb_s of the device.") \
+	X(s.kv_host_latency, kv_host_latency, "kv-host-latency", OPT_DOUBLE, OPT_LIST, "US", 0, 1e6, NULL, \
+	  "sim: microseconds a copy over that link takes beside its bytes. Default 10.") \
+	X(s.kv_disk_bandwidth, kv_disk_bandwidth, "kv-disk-bandwidth", OPT_DOUBLE, OPT_LIST, "GB/s", 0.001, 1e6, NULL, \
+	  "sim: speed between host memory and disk, each direction. Default 5.") \
+	X(s.kv_disk_latency, kv_disk_latency, "kv-disk-latency", OPT_DOUBLE, OPT_LIST, "US", 0, 1e7, NULL, \
+	  "sim: microseconds a copy to or from disk takes beside its bytes. Default 100.") \
 	X(s.gpu_memory_utilization, gpu_memory_utilization, "gpu-memory-utilization", OPT_DOUBLE, OPT_LIST, "F", 0.01, \
 	  1, NULL, "Share of the device's memory to use. Default 0.9.") \
 	X(s.weight_dtype, weight_dtype, "weight-dtype", OPT_STRING, OPT_LIST, "TYPE", 0, 0, NULL, \
@@ -111,6 +129,9 @@ extern const char *const onoff_names[], *const hit_visible_names[];
 	X(s.kv_cache_memory_bytes, kv_cache_memory_bytes, "kv-cache-memory-bytes", OPT_INT64, OPT_LIST, "N", 1, 1e15, NULL, \
 	  "cpu, cuda: memory of the KV cache. Default: 4 GiB, or a quarter of what is free where that is less; cuda: what " \
 	  "--gpu-memory-utilization leaves.") \
+	X(s.kv_offload_dir, kv_offload_dir, "kv-offload-dir", OPT_STRING, OPT_LIST, "DIR", 0, 0, NULL, \
+	  "cpu, cuda: folder for the file that --kv-offload-disk writes; it has no name and is gone with the run. Default: " \
+	  "TMPDIR, else /tmp.") \
 	X(s.enforce_eager, enforce_eager, "enforce-eager", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
 	  "cuda: start each kernel of a decode step by itself, instead of replaying recorded graphs. Default off.") \
 	X(s.batch_invariant, batch_invariant, "batch-invariant", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \

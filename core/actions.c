@@ -20,7 +20,12 @@ static enum plan_status out_of_memory(struct engine *g)
 	return PLAN_BAD;
 }
 
-static struct slot *slot_of(struct engine *g, int32_t req)
+enum plan_status action_bad(struct engine *g, int32_t req, const char *what)
+{
+	return bad(g, req, what);
+}
+
+struct slot *action_slot(struct engine *g, int32_t req)
 {
 	if (req < 0 || req >= g->w->n || g->slot_of[req] < 0)
 		return NULL;
@@ -61,7 +66,7 @@ static struct chunk *add_chunk(struct engine *g, struct row *r)
 }
 
 /* Tokens whose KV it will have written in the end: one more than it needs when it ran past an end nobody knew of. */
-static int32_t final_kv(const struct slot *s)
+int32_t slot_final_kv(const struct slot *s)
 {
 	int32_t all = s->prompt + (s->bound > 1 ? s->bound - 1 : 0);
 	return s->computed > all ? s->computed : all;
@@ -118,15 +123,20 @@ static enum plan_status schedule_decode(struct engine *g, struct slot *s)
 		c->ctx_window++;
 		c->below -= window && next_ctx + 1 == window;
 	}
-	g->hold.final_kv -= final_kv(s);
+	g->hold.final_kv -= slot_final_kv(s);
 	s->computed++;
-	g->hold.final_kv += final_kv(s);
+	g->hold.final_kv += slot_final_kv(s);
 	r->samples = s->outputs < s->bound;
 	s->outputs += r->samples;
 	g->hold.resident++;
 	if (g->cfg.prefix_caching && memory_remember(g, s, s->computed, engine_step(g)))
 		return PLAN_BAD;
 	return PLAN_OK;
+}
+
+enum plan_status slot_schedule(struct engine *g, struct slot *s, int32_t tokens)
+{
+	return s->part == PART_COHORT ? schedule_decode(g, s) : schedule_chunk(g, s, tokens, 0);
 }
 
 /* --- admission -------------------------------------------------------------------------------------------------- */
@@ -141,7 +151,7 @@ static enum plan_status admit_size(const struct engine *g, int32_t req, const st
 {
 	int64_t left = (int64_t)g->w->specs[req].prompt_tokens + g->requests[req].outputs;
 	if (g->cfg.prefix_caching)
-		left -= (int64_t)g->hit.pages * g->cfg.block_size;
+		left -= (int64_t)(g->hit.pages + g->hit.cold) * g->cfg.block_size;
 	if (left > o->tokens && o->whole)
 		return PLAN_NO_BUDGET;
 	*tokens = left < o->tokens ? (int32_t)left : o->tokens;
@@ -152,15 +162,18 @@ static enum plan_status admit_size(const struct engine *g, int32_t req, const st
 static int32_t blocks_to_admit(const struct engine *g, int32_t req, const struct admit_options *o, int32_t tokens,
 			       int32_t *fresh)
 {
-	int32_t bs = g->cfg.block_size, pages = g->hit.pages, unreferenced = g->hit.unreferenced;
+	int32_t bs = g->cfg.block_size, pages = g->hit.pages, unreferenced = g->hit.unreferenced, cold = g->hit.cold;
 	if (!g->cfg.prefix_caching)
-		pages = unreferenced = 0;
+		pages = unreferenced = cold = 0;
 	int64_t all = (int64_t)g->w->specs[req].prompt_tokens + g->requests[req].outputs;
-	int64_t now = (int64_t)pages * bs + tokens;
+	int64_t now = (int64_t)(pages + cold) * bs + tokens;
 	if (now < o->reserve)
 		now = o->reserve;
-	*fresh = kv_blocks_for(now + o->pad, bs) - pages;
-	int32_t must = *fresh;
+	int32_t must = *fresh = kv_blocks_for(now + o->pad, bs) - pages;
+	if (cold && g->cfg.kv_transfer) { /* it computes nothing yet */
+		int64_t comes = (int64_t)(pages + cold) * bs;
+		*fresh = kv_blocks_for(comes > o->reserve ? comes : o->reserve, bs) - pages;
+	}
 	if (o->whole_must_fit && kv_blocks_for(all + o->pad, bs) - pages > must)
 		must = kv_blocks_for(all + o->pad, bs) - pages;
 	return must + unreferenced;
@@ -190,7 +203,8 @@ static enum plan_status admit_fits(struct engine *g, int32_t req, const struct a
 {
 	*fresh = 0;
 	if (g->cfg.prefix_caching) {
-		if (still_blocked(g, req, o))
+		/* What lies in other tiers may be dropped there, and then less is taken. */
+		if (!g->tiers.offload && still_blocked(g, req, o))
 			return PLAN_NO_SPACE;
 		if (memory_look_up(g, req))
 			return PLAN_BAD;
@@ -221,7 +235,7 @@ static enum plan_status admit_check(struct engine *g, int32_t req, const struct 
 	if (req < 0 || req >= g->w->n)
 		return bad(g, req, "admitted a request that does not exist");
 	const struct request *r = &g->requests[req];
-	if (r->state != REQUEST_WAITING && r->state != REQUEST_PREEMPTED)
+	if ((r->state != REQUEST_WAITING && r->state != REQUEST_PREEMPTED) || tiers_swapped(&g->tiers, req))
 		return bad(g, req, "admitted a request that is not waiting");
 	if (o->tokens < 1 || o->pad < 0 || o->keep_free < 0 || o->reserve < 0)
 		return bad(g, req, "admitted a request with fewer than 1 token or a negative option");
@@ -234,22 +248,33 @@ static enum plan_status admit_check(struct engine *g, int32_t req, const struct 
 	return g->n_running >= g->cfg.max_num_seqs ? PLAN_NO_PLACE : PLAN_OK;
 }
 
+void slot_begin(struct engine *g, struct slot *s)
+{
+	const struct spec *spec = &g->w->specs[s->req];
+	s->prompt = spec->prompt_tokens;
+	s->max_out = queue_most_outputs(&g->waiting, s->req);
+	s->bound = spec->output_tokens < s->max_out ? spec->output_tokens : s->max_out;
+}
+
+void slot_resume_times(struct engine *g, struct slot *s)
+{
+	struct request *r = &g->requests[s->req];
+	int64_t away = g->now_ns - g->preempted_at[s->req];
+	r->preempted_ns += away;
+	if (r->first_token_ns < 0)
+		r->preempted_in_prefill_ns += away;
+}
+
 /* The request's books as it becomes a running one. */
 static void admit_accounts(struct engine *g, struct slot *s, int32_t hit_tokens)
 {
 	struct request *r = &g->requests[s->req];
-	const struct spec *spec = &g->w->specs[s->req];
 	bool again = r->state == REQUEST_PREEMPTED;
-	s->prompt = spec->prompt_tokens;
-	s->max_out = queue_most_outputs(&g->waiting, s->req);
-	s->bound = spec->output_tokens < s->max_out ? spec->output_tokens : s->max_out;
+	slot_begin(g, s);
 	s->outputs = s->emitted = r->outputs;
 	s->computed = hit_tokens;
 	if (again) {
-		int64_t away = g->now_ns - g->preempted_at[s->req];
-		r->preempted_ns += away;
-		if (r->first_token_ns < 0)
-			r->preempted_in_prefill_ns += away;
+		slot_resume_times(g, s);
 		s->peak = g->peak[s->req];
 	} else {
 		r->first_sched_ns = g->now_ns;
@@ -268,7 +293,7 @@ static void admit_accounts(struct engine *g, struct slot *s, int32_t hit_tokens)
 	engine_event(g, EVENT_ADMIT, g->now_ns, s->req, hit_tokens, again);
 	g->hold.resident += hit_tokens + s->pad;
 	g->hold.pad += s->pad;
-	g->hold.final_kv += final_kv(s);
+	g->hold.final_kv += slot_final_kv(s);
 }
 
 /* Its block table: what the prefix cache has, then new blocks. */
@@ -285,7 +310,16 @@ static int admit_memory(struct engine *g, struct slot *s, int32_t hit_pages, int
 		if (g->pool.cache->tree) /* what it computes before it decodes */
 			s->keep_tokens = s->prompt + (g->cfg.cache_prompts_only ? 0 : s->outputs);
 	}
-	return fresh > 0 ? memory_append(g, s, fresh) : ERR_NONE;
+	int32_t cold = g->cfg.prefix_caching ? g->hit.cold : 0;
+	const struct content_walk walk = s->content;
+	if (cold) {
+		s->known_pages += cold;
+		content_skip(&s->content, cold);
+		offload_pin(g, walk, cold, true);
+	}
+	if (fresh > 0 && memory_append(g, s, fresh))
+		return ERR_MEMORY;
+	return cold ? offload_load(g, s, walk, hit_pages, cold) : ERR_NONE;
 }
 
 enum plan_status plan_admit(struct plan *p, int32_t req, const struct admit_options *o)
@@ -303,17 +337,22 @@ enum plan_status plan_admit(struct plan *p, int32_t req, const struct admit_opti
 	if (id < 0)
 		return PLAN_BAD;
 	struct slot *s = &g->slots[id];
-	int32_t hit_pages = g->cfg.prefix_caching ? g->hit.pages : 0;
+	int32_t hit_pages = g->cfg.prefix_caching ? g->hit.pages : 0, cold = g->cfg.prefix_caching ? g->hit.cold : 0;
 	queue_remove(&g->waiting, req);
 	waits_end(g, req);
 	s->pad = o->pad;
 	g->reserves_ahead |= o->reserve > 0 && !g->contiguous;
-	admit_accounts(g, s, hit_pages * g->cfg.block_size);
+	bool again = g->requests[req].state == REQUEST_PREEMPTED;
+	admit_accounts(g, s, (hit_pages + cold) * g->cfg.block_size);
+	if (!again)
+		g->stats.cold_hit_tokens += (int64_t)cold * g->cfg.block_size;
 	if (admit_memory(g, s, hit_pages, fresh))
 		return PLAN_BAD;
 	if (hit_pages && g->cfg.kv_retention != RETAIN_FULL)
 		retention_expire_slot(g, s);
 	engine_step(g)->acts++;
+	if (s->part == PART_LOADING) /* it runs when its prefix is there */
+		return PLAN_OK;
 	return schedule_chunk(g, s, tokens, o->pad);
 }
 
@@ -333,10 +372,10 @@ bool view_is_scheduled(const struct plan *p, int32_t req)
 enum plan_status plan_run(struct plan *p, int32_t req, int32_t tokens)
 {
 	struct engine *g = plan_engine(p);
-	struct slot *s = slot_of(g, req);
+	struct slot *s = action_slot(g, req);
 	if (!g->planning)
 		return bad(g, req, "acted outside of plan()");
-	if (!s || s->part == PART_HELD)
+	if (!s || s->part == PART_HELD || s->part == PART_LOADING)
 		return bad(g, req, "ran a request that is not running");
 	if (is_scheduled(g, s))
 		return bad(g, req, "scheduled a request twice");
@@ -418,7 +457,7 @@ enum plan_status plan_decodes(struct plan *p)
 enum plan_status plan_drop(struct plan *p, int32_t req, int32_t first, int32_t n)
 {
 	struct engine *g = plan_engine(p);
-	struct slot *s = slot_of(g, req);
+	struct slot *s = action_slot(g, req);
 	if (!g->planning)
 		return bad(g, req, "acted outside of plan()");
 	if (!g->policy->traits.drops)
@@ -445,12 +484,13 @@ void slot_leave(struct engine *g, struct slot *s)
 	else if (s->part == PART_HELD) {
 		g->held_ctx -= slot_resident(g, s) + (g->held_ticks - s->base_tick);
 		slot_list_drop(g, &g->held, (int32_t)(s - g->slots));
-	}
+	} else if (s->part == PART_LOADING)
+		g->tiers.n_loading--;
 	bool held = s->part == PART_HELD;
 	g->hold.resident -= slot_resident(g, s);
 	g->hold.pad -= s->pad;
 	/* A held row writes no more. */
-	g->hold.final_kv -= held ? s->computed : final_kv(s);
+	g->hold.final_kv -= held ? s->computed : slot_final_kv(s);
 }
 
 void slot_drop(struct engine *g, struct slot *s)
@@ -495,9 +535,9 @@ static void refund(struct engine *g, struct slot *s)
 					g->cohort.ctx_window--;
 				g->cohort.below += g->cfg.window && s->computed + s->pad + 1 == g->cfg.window;
 			}
-			g->hold.final_kv -= final_kv(s);
+			g->hold.final_kv -= slot_final_kv(s);
 			s->computed -= r->tokens;
-			g->hold.final_kv += final_kv(s);
+			g->hold.final_kv += slot_final_kv(s);
 			g->hold.resident -= r->tokens;
 		}
 	}
@@ -518,32 +558,49 @@ static int remember_preempted(struct engine *g, const struct slot *s)
 	return ERR_NONE;
 }
 
-static enum plan_status preempt(struct engine *g, int32_t req, bool to_back)
+int32_t slot_computed_before(const struct engine *g, const struct slot *s)
 {
-	struct slot *s = slot_of(g, req);
-	if (!g->planning)
-		return bad(g, req, "acted outside of plan()");
-	if (!s || s->part == PART_HELD)
-		return bad(g, req, "preempted a request that is not running");
-	struct request *r = &g->requests[req];
+	int32_t computed = slot_computed(g, s);
+	const struct step *st = &g->steps[g->begun & 1];
+	if (s->sched_step != g->begun || (!g->flat && s->part == PART_COHORT))
+		return computed;
+	return computed - st->rows[s->sched_row].tokens;
+}
+
+int slot_interrupt(struct engine *g, struct slot *s, enum event_kind kind, int64_t a)
+{
+	struct request *r = &g->requests[s->req];
 	refund(g, s);
 	if (remember_preempted(g, s))
-		return PLAN_BAD;
-	engine_event(g, EVENT_PREEMPT, g->now_ns, req, slot_computed(g, s), 0);
+		return ERR_MEMORY;
+	engine_event(g, kind, g->now_ns, s->req, kind == EVENT_PREEMPT ? slot_computed(g, s) : a,
+		     kind == EVENT_PREEMPT ? 0 : slot_computed(g, s));
 	if (s->part == PART_COHORT && !g->flat)
 		r->last_token_ns = cohort_last_ns(g, s);
 	r->outputs = slot_emitted(g, s);
 	r->state = REQUEST_PREEMPTED;
 	r->preemptions++;
+	g->stats.preemptions++;
+	engine_step(g)->preempted++;
+	engine_step(g)->acts++;
+	return ERR_NONE;
+}
+
+static enum plan_status preempt(struct engine *g, int32_t req, bool to_back)
+{
+	struct slot *s = action_slot(g, req);
+	if (!g->planning)
+		return bad(g, req, "acted outside of plan()");
+	if (!s || s->part == PART_HELD || s->part == PART_LOADING)
+		return bad(g, req, "preempted a request that is not running");
+	if (slot_interrupt(g, s, EVENT_PREEMPT, 0))
+		return PLAN_BAD;
 	slot_drop(g, s);
 	if (to_back)
 		queue_arrive(&g->waiting, req);
 	else
 		queue_return(&g->waiting, req);
 	waits_begin(g, req);
-	g->stats.preemptions++;
-	engine_step(g)->preempted++;
-	engine_step(g)->acts++;
 	return PLAN_OK;
 }
 
@@ -562,7 +619,7 @@ enum plan_status plan_retract(struct plan *p, int32_t req)
 enum plan_status plan_reject(struct plan *p, int32_t req)
 {
 	struct engine *g = plan_engine(p);
-	if (req < 0 || req >= g->w->n ||
+	if (req < 0 || req >= g->w->n || tiers_swapped(&g->tiers, req) ||
 	    (g->requests[req].state != REQUEST_WAITING && g->requests[req].state != REQUEST_PREEMPTED))
 		return bad(g, req, "rejected a request that is not waiting");
 	queue_remove(&g->waiting, req);
@@ -580,7 +637,7 @@ enum plan_status plan_reject(struct plan *p, int32_t req)
 enum plan_status plan_hold(struct plan *p, int32_t req)
 {
 	struct engine *g = plan_engine(p);
-	struct slot *s = slot_of(g, req);
+	struct slot *s = action_slot(g, req);
 	if (!g->in_finish || !s || s->part == PART_HELD)
 		return bad(g, req, "held a request outside of its on_finish");
 	slot_leave(g, s);

@@ -25,25 +25,52 @@ struct step_result {
 	const int32_t *eos; /* [n_eos] requests whose token in the last of them was an end-of-sequence */
 	int32_t n_eos;
 	double outside; /* how far the query lay outside what was measured; 0 = inside (sim/cost.h) */
+	int64_t transfer_ns; /* part of the first one's duration in which it only waited for copies between tiers */
 };
 
 /* Memory tiers of transfer(). */
 enum tier { TIER_DEVICE, TIER_HOST, TIER_DISK, TIER_PEER };
+extern const char *const tier_names[]; /* "device", "host", "disk", "peer", NULL */
+
+/* The ways between them, one in each direction. */
+enum link { LINK_DEVICE_HOST, LINK_HOST_DEVICE, LINK_HOST_DISK, LINK_DISK_HOST, N_LINKS };
+extern const char *const link_names[]; /* "device_to_host", ..., NULL */
+
+/* One copy of n KV pages from one tier to another. Copies over one link are done in the order they were started.
+ * The arrays are valid during the call. */
+struct transfer {
+	int64_t ticket; /* the engine's number for it: from 1, growing */
+	int64_t after[N_LINKS]; /* on each link, the last copy that must be done before it begins; 0 = none */
+	enum tier from, to;
+	const int32_t *src, *dst; /* [n] pages, each numbered within its tier */
+	int32_t n;
+};
+
+/* Tickets that are done, in the order they were, each told once. The array lives until the next call. */
+struct transfer_news {
+	const int64_t *done; /* [n] */
+	int32_t n;
+};
 
 struct backend_ops {
 	const char *name;
 	/* The engine is given so that a backend may ask it for page tables. */
 	int (*init)(void *self, const struct engine *engine, struct err *e);
 	int64_t (*now)(void *self);
-	/* Returns when the clock has reached t_ns (the simulator jumps there). */
+	/* Returns when the clock has reached t_ns (the simulator jumps there), or when a copy between tiers that nobody was
+	 * told of is done, whichever comes first. */
 	int (*wait_until)(void *self, int64_t t_ns, struct err *e);
 	/* Starts b. At most two batches are in flight (two only with asynchronous scheduling). */
 	int (*submit)(void *self, const struct batch *b, struct err *e);
 	/* Waits for the oldest batch in flight. */
 	int (*wait)(void *self, struct step_result *out, struct err *e);
-	/* Starts copying n pages; its completion is reported with `ticket` by a later step. NULL: no tiers. */
-	int (*transfer)(void *self, enum tier from, enum tier to, const int32_t *src, const int32_t *dst, int32_t n,
-			int64_t *ticket, struct err *e);
+	/* Starts a copy, after the batches submitted before and before those submitted later that name its ticket
+	 * (batch.after). NULL: no tiers. */
+	int (*transfer)(void *self, const struct transfer *t, struct err *e);
+	/* Which copies are done at the present clock reading. Asked once a round while any is under way. */
+	int (*transfers_done)(void *self, struct transfer_news *out, struct err *e);
+	/* When the next one will be, as far as can be known; INT64_MAX = unknown, or none is under way. For event heaps. */
+	int64_t (*transfer_next_ns)(void *self);
 	void (*close)(void *self);
 };
 

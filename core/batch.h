@@ -36,6 +36,10 @@ struct batch {
 	int32_t sampled; /* rows a token is sampled from: decodes that are not held + chunks that sample */
 	int32_t running; /* requests that hold memory while it runs */
 
+	/* Copies between tiers (core/backend.h) that must be done before it begins, and with each all those before it of the
+	 * same two tiers: out of the device and into it; 0 = none. */
+	int64_t after_out, after_in;
+
 	/* The engine allows this batch to be run up to `repeat` times in a row (each time every decode has one more
 	 * token of context), as long as each run begins before until_ns; `repeat` > 1 only when n_chunks = 0. */
 	int64_t repeat;

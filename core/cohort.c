@@ -113,7 +113,7 @@ static int32_t serve_any(struct engine *g, int32_t head)
 /* Gives the members of one bucket their blocks; how many, or -1. */
 static inline int32_t serve_bucket(struct engine *g, int32_t head)
 {
-	return g->reserves_ahead || g->pool.ref ? serve_any(g, head) : serve_plain(g, head);
+	return g->reserves_ahead || g->pool.ref || g->tiers.n_copies ? serve_any(g, head) : serve_plain(g, head);
 }
 
 int32_t cohort_take_blocks(struct engine *g)

@@ -27,7 +27,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *t, const char
 
 static void say_slot(struct text *t, const struct engine *g, const struct slot *s)
 {
-	static const char *const doing[] = {"", "prefilling", "decoding", "held"};
+	static const char *const doing[] = {"", "prefilling", "decoding", "held", "waiting for its pages"};
 	char buf[24];
 	say(t, "; request %s %s, %d of %d tokens computed, holds %d blocks", workload_name(g->w, s->req, buf),
 	    doing[s->part], slot_computed(g, s), s->prompt + slot_outputs(g, s),
@@ -43,6 +43,9 @@ void engine_describe(const struct engine *g, char *buf, int64_t size)
 		buf[0] = '\0';
 	say(&t, "%d running, %d waiting, %d of %d blocks free", g->n_running, g->waiting.count,
 	    g->cfg.kv_off ? 0 : memory_free_blocks(g), g->cfg.num_blocks);
+	if (g->tiers.n_swapped)
+		say(&t, "; %d swapped out, %d of %d host blocks free", g->tiers.n_swapped, g->tiers.swap.n_free,
+		    g->tiers.swap.total);
 	int shown = 0;
 	for (int32_t i = g->running.head; i >= 0 && shown < SHOWN; i = g->slots[i].run_next, shown++)
 		say_slot(&t, g, &g->slots[i]);

@@ -203,6 +203,26 @@ static int finish_all(struct engine *g, const struct step_result *res, int64_t e
 
 /* --- accounts ---------------------------------------------------------------------------------------------------- */
 
+/* What a step, begun then, waited for copies between tiers: only the first of several may have. */
+static int64_t step_wait(const struct step_result *res, int64_t start_ns)
+{
+	return start_ns == res->start_ns ? res->transfer_ns : 0;
+}
+
+/* For whom it waited: those whose pages came back in it. */
+static void tell_waits(struct engine *g, const struct step *st, const struct step_result *res)
+{
+	for (int64_t i = 0; i < st->n_back; i++) {
+		const struct slot *s = &g->slots[st->back[i].slot];
+		struct request *r = &g->requests[s->req];
+		if (s->epoch != st->back[i].epoch)
+			continue;
+		r->transfer_ns += res->transfer_ns;
+		if (r->first_token_ns < 0)
+			r->transfer_in_prefill_ns += res->transfer_ns;
+	}
+}
+
 static void account(struct engine *g, const struct step *st, int64_t start_ns, int64_t end_ns,
 		    const struct step_result *res)
 {
@@ -215,6 +235,7 @@ static void account(struct engine *g, const struct step *st, int64_t start_ns, i
 	t->end_ns = end_ns;
 	t->busy_ns += dt;
 	t->host_ns += res->host_ns;
+	t->transfer_ns += step_wait(res, start_ns);
 	if (res->outside > 0) {
 		t->outside_steps++;
 		if (res->outside > t->outside_max)
@@ -251,7 +272,8 @@ static void tell_step(struct engine *g, const struct step *st, int64_t start_ns,
 			       .preempted = st->preempted,
 			       .blocks_used = st->mem.used,
 			       .blocks_cached = st->mem.cached,
-			       .outside = res->outside};
+			       .outside = res->outside,
+			       .transfer_ns = step_wait(res, start_ns)};
 	if (res->part_ns)
 		memcpy(row.part_ns, res->part_ns, sizeof row.part_ns);
 	g->rec.step(g->rec.ctx, &row);
@@ -370,6 +392,8 @@ int emit_step(struct engine *g, struct step *st, const struct step_result *res, 
 {
 	/* A tree takes in nothing while its requests decode. */
 	bool quiet = (g->rec.run || !g->rec.step) && (!g->cfg.prefix_caching || g->pool.cache->tree);
+	if (st->n_back)
+		tell_waits(g, st, res);
 	if (quiet ? emit_quietly(g, st, res) : emit_aloud(g, st, res))
 		return err_set(e, ERR_MEMORY, "%s", g->fault.text);
 	/* Repeats were steps of their own: they take the numbers that planning each would have given. */

@@ -29,7 +29,12 @@ int engine_run(struct engine *g, struct backend *b, const struct run_hooks *hook
 	while (!code) {
 		if (hooks && hooks->stop && *hooks->stop)
 			return err_set(e, ERR_INTERRUPTED, "interrupted");
-		code = engine_begin(g, b->ops->now(b->self), &next, &batch, &until, e);
+		int64_t now_ns = b->ops->now(b->self);
+		code = engine_transfers_done(g, b, now_ns, e);
+		if (!code)
+			code = engine_begin(g, now_ns, &next, &batch, &until, e);
+		if (!code)
+			code = engine_start_transfers(g, b, e);
 		if (code)
 			break;
 		int64_t in_flight = g->begun - g->ended;
@@ -116,6 +121,22 @@ int engine_config_resolve(struct engine_config *c, struct err *e)
 		return err_set(e, ERR_INPUT,
 			       "--scheduling-policy edf goes by when first tokens are due: give --goodput "
 			       "ttft:MILLISECONDS");
+	if (c->offload_disk_blocks && !c->offload_host_blocks)
+		return err_set(e, ERR_INPUT,
+			       "--kv-offload-disk is reached through host memory: give --kv-offload-host as well");
+	if (c->offload_host_blocks && !c->prefix_caching)
+		return err_set(e, ERR_INPUT,
+			       "--kv-offload-host keeps what a prefix cache evicts: give --prefix-cache as well");
+	if (c->offload_host_blocks && c->async_scheduling)
+		return err_set(e, ERR_INPUT,
+			       "--kv-offload-host cannot go with --async-scheduling: what a step in flight writes is "
+			       "not there "
+			       "to be copied");
+	if (c->swap_blocks && (c->kv_off || c->async_scheduling))
+		return err_set(e, ERR_INPUT, "--swap-space cannot go with %s",
+			       c->kv_off
+				       ? "--kv-cache off: there is nothing to keep"
+				       : "--async-scheduling: what a step in flight writes is not there to be copied");
 	return resolve_max_model_len(c, e);
 }
 
@@ -131,6 +152,7 @@ void engine_policy_setup(const struct engine_config *c, struct policy_setup *out
 				     .max_model_len = c->max_model_len,
 				     .block_size = c->block_size,
 				     .num_blocks = c->num_blocks,
+				     .swap_blocks = c->swap_blocks,
 				     .kv_off = c->kv_off,
 				     .prefix_caching = c->prefix_caching,
 				     .async_scheduling = c->async_scheduling,
@@ -182,6 +204,17 @@ static int fit_policy(struct engine *g, bool len_given, struct err *e)
 			"policy %s reserves contiguous memory, which cannot share prefixes: turn its reservation "
 			"off or do without --enable-prefix-caching",
 			name);
+	if (c->swap_blocks && (t->contiguous || !t->swaps))
+		return err_set(e, ERR_INPUT,
+			       "policy %s never swaps requests out: do without --swap-space, or use vllm_v0 with "
+			       "preemption_mode=swap",
+			       name);
+	if (c->offload_host_blocks && c->kv_transfer == KV_TRANSFER_OVERLAP && !t->continues_prompts)
+		return err_set(
+			e, ERR_INPUT,
+			"policy %s cannot let a request wait for its prefix beside the steps: --kv-offload-host goes "
+			"with --kv-transfer sync there",
+			name);
 	if (t->unbudgeted)
 		return ERR_NONE;
 	if (c->max_num_batched_tokens < c->max_num_seqs)
@@ -215,6 +248,10 @@ static int set_up(struct engine *g, bool len_given, struct err *e)
 	g->contiguous = g->policy->traits.contiguous && !g->cfg.kv_off;
 	/* Per-token records, decision logs, a second step in flight and recomputation all walk the rows anyway. */
 	g->drops = g->cfg.kv_retention != RETAIN_FULL || g->policy->traits.drops;
+	if (g->drops && (g->cfg.swap_blocks || g->cfg.offload_host_blocks))
+		return err_set(e, ERR_INPUT,
+			       "--swap-space and --kv-offload-host keep whole pages and contexts: they cannot go with "
+			       "dropping tokens (--kv-retention, vllm_v1:shortage=drop)");
 	g->flat = retention_needs_walk(&g->cfg, &g->policy->traits) || g->cfg.exact_walk || g->cfg.async_scheduling ||
 		  g->cfg.kv_off || g->rec.token || g->rec.event;
 	g->waiting = (struct wait_queue){.w = g->w,
@@ -226,7 +263,7 @@ static int set_up(struct engine *g, bool len_given, struct err *e)
 					 .tick = &g->cohort.tick,
 					 .now_ns = &g->now_ns,
 					 .peak = &g->peak};
-	if (cohort_init(g, e) || slots_init(g, e) || memory_init(g, e) ||
+	if (cohort_init(g, e) || slots_init(g, e) || memory_init(g, e) || tiers_init(g, e) ||
 	    predict_init(&g->predictor, &g->cfg.predictor, g->w, g->cfg.seed, e) || queue_init(&g->waiting, e))
 		return ERR_MEMORY;
 	rng_init(&g->rng, g->cfg.seed, 0x706f6c69u);
@@ -263,12 +300,14 @@ void engine_free(struct engine *g)
 	slots_free(g);
 	cohort_free(g);
 	memory_free(g);
+	tiers_free(g);
 	queue_free(&g->waiting);
 	predict_free(&g->predictor);
 	for (int i = 0; i < 2; i++) {
 		mem_free(g->steps[i].rows);
 		mem_free(g->steps[i].chunks);
 		mem_free(g->steps[i].pages);
+		mem_free(g->steps[i].back);
 	}
 	mem_free(g->preempted_at);
 	mem_free(g->peak);
@@ -412,7 +451,7 @@ static void plan_open(struct engine *g, struct step *st)
 	memset(&st->batch, 0, sizeof st->batch);
 	st->now_ns = g->now_ns;
 	st->number = g->event_step = g->begun;
-	st->n_rows = st->n_pages = 0;
+	st->n_rows = st->n_pages = st->n_back = 0;
 	st->cohort_rows = st->acts = st->preempted = st->joined = 0;
 	st->uniform = st->refunded = st->was_empty = false;
 	g->budget = g->policy->traits.unbudgeted ? INT64_MAX : g->cfg.max_num_batched_tokens;
@@ -457,11 +496,13 @@ static int nothing_planned(struct engine *g, enum engine_next *next, int64_t *un
 	*until_ns = engine_next_event_ns(g);
 	if (g->begun > g->ended || *until_ns < INT64_MAX)
 		return ERR_NONE;
-	if (!g->n_running && !g->waiting.count) {
+	if (!g->n_running && !g->waiting.count && !g->tiers.n_swapped) {
 		/* An inbox may be filled any time; a workload's own source with nothing to come has ended. */
 		*next = source_done(g->src) ? ENGINE_DONE : ENGINE_IDLE;
 		return ERR_NONE;
 	}
+	if (g->tiers.n_copies)
+		return ERR_NONE;
 	char who[768];
 	engine_describe(g, who, sizeof who);
 	return err_set(e, ERR_STALL, "step %lld: nothing can go on under policy %s: %s", (long long)g->begun,
@@ -550,9 +591,18 @@ int engine_abort(struct engine *g, int32_t req, int64_t now_ns, enum request_why
 	if (r->state == REQUEST_PENDING || r->state >= REQUEST_FINISHED)
 		return err_set(e, ERR_INPUT, "request %s cannot be aborted: it is %s", workload_name(g->w, req, buf),
 			       request_state_name(r->state));
-	if (r->state == REQUEST_RUNNING)
+	const struct slot *s = r->state == REQUEST_RUNNING ? &g->slots[g->slot_of[req]] : NULL;
+	if (s && s->part == PART_LOADING) {
+		r->transfer_ns += now_ns - s->load_ns;
+		if (r->first_token_ns < 0)
+			r->transfer_in_prefill_ns += now_ns - s->load_ns;
+	}
+	if (s)
 		pull_out(g, req);
-	else
+	else if (tiers_swapped(&g->tiers, req)) {
+		r->waited_ns[WAIT_MEMORY] += now_ns - g->preempted_at[req];
+		tiers_drop_swapped(g, req);
+	} else
 		abort_waiting(g, req, now_ns);
 	if (r->state == REQUEST_PREEMPTED) {
 		r->preempted_ns += now_ns - g->preempted_at[req];

@@ -27,6 +27,9 @@ struct policy;
 struct policy_setup;
 struct source;
 
+/* Copies between tiers of memory: every step waits for those begun before it, or they go on beside it (core/tiers.h). */
+enum kv_transfer { KV_TRANSFER_SYNC, KV_TRANSFER_OVERLAP };
+extern const char *const kv_transfer_names[]; /* "sync", "overlap", NULL */
 enum hit_visible { HIT_VISIBLE_ALLOC, HIT_VISIBLE_COMMIT };
 
 struct engine_config {
@@ -36,6 +39,10 @@ struct engine_config {
 	int32_t model_max_len; /* the model's own limit; 0 = none */
 	int32_t block_size; /* tokens per KV block */
 	int32_t num_blocks; /* KV blocks of the device */
+	int32_t swap_blocks; /* host pages for requests swapped out (core/tiers.h); 0 = none are */
+	enum kv_transfer kv_transfer;
+	/* Pages for what the prefix cache evicts: in host memory, and on disk behind it; 0 = none is kept. */
+	int32_t offload_host_blocks, offload_disk_blocks;
 	int32_t window; /* sliding window for batch.decode_ctx_window, tokens; 0 = none */
 	bool kv_off; /* no KV cache: every step computes every token again (--kv-cache off) */
 	bool prefix_caching; /* some prefix cache; prefix_cache says which, PREFIX_OFF then means hash */
@@ -84,7 +91,16 @@ struct engine_stats {
 	int64_t outside_steps; /* steps the cost model had to extrapolate, and how far at most */
 	double outside_max;
 	int64_t finished, rejected, aborted;
-	int64_t preemptions, recomputed_tokens;
+	int64_t preemptions, recomputed_tokens; /* swaps are preemptions, too */
+	int64_t swaps; /* requests swapped out */
+	int64_t swap_refused; /* for want of host pages: computed again instead */
+	int64_t swap_out_blocks, swap_in_blocks;
+	/* Contents that the prefix cache evicted: pages saved in host memory, moved on to disk, dropped from the last tier, and
+	 * those for which there was no place; pages brought back from each tier. */
+	int64_t saved_blocks, demoted_blocks, cold_dropped_blocks, unsaved_blocks;
+	int64_t host_hit_blocks, disk_hit_blocks;
+	int64_t cold_hit_tokens; /* of prefix_hit_tokens, those found behind the device */
+	int64_t transfer_ns; /* steps only waited for copies between tiers */
 	int64_t prompt_tokens_computed; /* prefill tokens, padding not counted; recomputation included */
 	int64_t pad_tokens; /* padding and held rows: work whose result nobody reads */
 	int64_t output_tokens;
@@ -99,7 +115,7 @@ struct engine_stats {
 	int64_t duplicate_blocks; /* filled with content that another block had: a tree gives them back, copies in a hash cache
 	                             stay. Of generated tokens one that comes in the step in which the earlier one goes
 	                             may count or not */
-	int32_t max_running, max_waiting, max_blocks_used;
+	int32_t max_running, max_waiting, max_blocks_used, max_swap_used;
 	/* Waste, time-weighted over the run, in slot x nanoseconds (divide by kv_slot_ns for the share). */
 	double kv_slot_ns; /* all slots x busy time */
 	double kv_token_ns; /* slots that hold a token's KV */
@@ -134,6 +150,13 @@ int engine_begin(struct engine *g, int64_t now_ns, enum engine_next *next, const
 
 /* Commits the oldest batch begun and not yet ended. */
 int engine_end(struct engine *g, const struct step_result *res, struct err *e);
+
+/* Copies between tiers (core/tiers.h). Whoever drives the engine asks, at the clock reading that engine_begin gets next and
+ * before it, what has become of those under way, and starts those that were planned right after it, before the batch is
+ * submitted. Both cost nothing when there are none. */
+int engine_transfers_done(struct engine *g, struct backend *b, int64_t now_ns, struct err *e);
+int engine_start_transfers(struct engine *g, struct backend *b, struct err *e);
+bool engine_transfers_open(const struct engine *g);
 
 /* Ends a request from outside at now_ns, whatever it is doing; ERR_INPUT when it has ended already. */
 int engine_abort(struct engine *g, int32_t req, int64_t now_ns, enum request_why why, struct err *e);

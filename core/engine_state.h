@@ -19,8 +19,9 @@
 #include "core/queue.h"
 #include "core/rng.h"
 #include "core/source.h"
+#include "core/tiers.h"
 
-enum slot_part { PART_FREE = 0, PART_PREFILL, PART_COHORT, PART_HELD };
+enum slot_part { PART_FREE = 0, PART_PREFILL, PART_COHORT, PART_HELD, PART_LOADING /* waits for pages */ };
 
 /* The blocks of one running request, in the order of its tokens. */
 struct block_table {
@@ -56,6 +57,10 @@ struct slot {
 	int32_t expired; /* pages that --kv-retention has looked at */
 	uint32_t epoch; /* grows when the slot is emptied: rows in flight of an earlier tenant are void */
 
+	int64_t load_ns; /* loading: since when */
+	int32_t load_pages; /* so many of those it knows are on their way from behind the device; 0 = swapped in */
+	bool swap_decodes; /* its prompt was computed when it was swapped out */
+
 	int32_t known_pages; /* prefix caching: identities of its pages, so many of them so far */
 	int32_t keep_tokens; /* of them may be remembered before it ends */
 	struct content_walk content;
@@ -69,6 +74,12 @@ struct row {
 	int32_t chunk; /* its index in chunks; -1 = a decode */
 	bool completes; /* after it every token of the request is computed */
 	bool samples; /* a token comes out */
+};
+
+/* A request that goes on in the step that brings its pages back (core/tiers.h: sync). */
+struct back {
+	int32_t slot;
+	uint32_t epoch;
 };
 
 struct pending_page { /* hit_visible = commit: remembered at the step's end */
@@ -97,6 +108,8 @@ struct step {
 	int64_t cap_chunks;
 	struct pending_page *pages;
 	int64_t n_pages, cap_pages;
+	struct back *back;
+	int64_t n_back, cap_back;
 	bool uniform; /* the whole cohort ran, as one */
 	int32_t cohort_rows; /* cohort members scheduled one by one */
 	int32_t acts; /* successful actions other than plan_decodes */
@@ -169,11 +182,13 @@ struct engine {
 	struct kv_pool pool;
 	struct kv_contig contig;
 	struct holdings hold;
+	struct tiers tiers;
 
 	/* The last prefix lookup, reused while it cannot have changed: a blocked head is asked about at every step. */
 	struct {
 		int32_t req; /* -1 = none */
 		int32_t pages, unreferenced;
+		int32_t cold; /* pages after them that are in other tiers */
 		uint64_t missed; /* the page it stopped at; 0 = all were there */
 		uint64_t changes;
 		/* The last request turned away for want of memory, and the free blocks it would have taken; no fewer will do
@@ -284,6 +299,11 @@ int memory_ends(struct engine *g, struct slot *s, int32_t computed);
 /* Pages of a waiting request that are cached now, into g->hit and g->hit_blocks. */
 int memory_look_up(struct engine *g, int32_t req);
 
+/* The pages its `computed` tokens fill came back from another tier: they are known at once. */
+int memory_restore(struct engine *g, struct slot *s);
+/* The last load_pages of the pages it knows have come from behind the device. */
+int memory_loaded(struct engine *g, struct slot *s);
+
 /* plan_close.c: turns what was planned into a batch */
 int plan_close(struct engine *g, struct step *st, struct err *e);
 void plan_snapshot(const struct engine *g, struct step *st);
@@ -299,6 +319,24 @@ int engine_note_ended(struct engine *g, int32_t req, int64_t now_ns, struct err 
 void slot_leave(struct engine *g, struct slot *s); /* off its part's list and sums; fields made exact */
 void slot_drop(struct engine *g, struct slot *s); /* the same, its memory released and its place given back */
 int32_t slot_emitted(const struct engine *g, const struct slot *s); /* tokens that have come out */
+enum plan_status action_bad(struct engine *g, int32_t req, const char *what);
+struct slot *action_slot(struct engine *g, int32_t req); /* NULL = it does not run */
+/* What it will have computed once this step's piece of it has been taken back. */
+int32_t slot_computed_before(const struct engine *g, const struct slot *s);
+/* It is about to lose its place: this step's piece is taken back, the request's books are closed, told as `kind`. */
+int slot_interrupt(struct engine *g, struct slot *s, enum event_kind kind, int64_t a);
+/* Its place and limits as a running request; its state, outputs and times are the caller's. */
+void slot_begin(struct engine *g, struct slot *s);
+void slot_resume_times(struct engine *g, struct slot *s); /* it was preempted until now */
+int32_t slot_final_kv(const struct slot *s);
+/* One token of a cohort member, a piece of a prompt of another; memory and budget are there. */
+enum plan_status slot_schedule(struct engine *g, struct slot *s, int32_t tokens);
+
+/* swap.c */
+int slot_go_on(struct engine *g, struct slot *s); /* it waited for its pages; ERR_MEMORY in g->fault */
+void slot_wait_for_pages(struct engine *g, struct slot *s);
+int slot_back(struct engine *g,
+	      const struct slot *s); /* its pages come back in this step, which it does not wait for */
 
 /* waits.c */
 void waits_clock(struct engine *g, int64_t now_ns); /* it is now_ns, and nothing has changed until then */

@@ -138,8 +138,8 @@ static int check_sums(const struct engine *g, struct err *e)
 	EXPECT(cohort == c->list.n && prefilling == g->prefilling.n && held == g->held.n,
 	       "lists hold %d, %d and %d requests, counted %d, %d and %d", cohort, prefilling, held, c->list.n,
 	       g->prefilling.n, g->held.n);
-	EXPECT(cohort + prefilling + held == g->n_running && g->n_running <= g->cfg.max_num_seqs,
-	       "%d requests run, counted %d, at most %d", cohort + prefilling + held, g->n_running,
+	EXPECT(cohort + prefilling + held + g->tiers.n_loading == g->n_running && g->n_running <= g->cfg.max_num_seqs,
+	       "%d requests run, counted %d, at most %d", cohort + prefilling + held + g->tiers.n_loading, g->n_running,
 	       g->cfg.max_num_seqs);
 	EXPECT(ctx == c->ctx && window_ctx == c->ctx_window && below == c->below,
 	       "cohort sums %lld, %lld, %d are kept as %lld, %lld, %d", (long long)ctx, (long long)window_ctx, below,
@@ -180,7 +180,7 @@ static int check_waiting(const struct engine *g, struct err *e)
 		enum request_state state = g->requests[r].state;
 		EXPECT(state == REQUEST_WAITING || state == REQUEST_PREEMPTED, "a request in the queue is %s",
 		       request_state_name(state));
-		EXPECT(g->slot_of[r] < 0, "a waiting request holds memory");
+		EXPECT(g->slot_of[r] < 0 && !tiers_swapped(&g->tiers, r), "a waiting request holds memory");
 	}
 	EXPECT(n == g->waiting.count, "%d requests wait, %d counted", n, g->waiting.count);
 	return ERR_NONE;
@@ -193,6 +193,8 @@ int engine_check(struct engine *g, struct err *e)
 		code = check_waiting(g, e);
 	if (!code && !g->flat)
 		code = check_wheel(g, e);
+	if (!code)
+		code = tiers_check(g, e);
 	if (code || g->cfg.kv_off)
 		return code;
 	if (g->contiguous)

@@ -61,6 +61,10 @@ int memory_append(struct engine *g, struct slot *s, int32_t n)
 		kv_alloc(&g->pool, n, t->ids + t->n);
 	}
 	t->n += n;
+	if (g->tiers.n_lost && offload_save(g))
+		return ERR_MEMORY;
+	if (g->tiers.n_copies)
+		tiers_taken(g, t->ids + t->n - n, n);
 	tell_blocks(g, s, t->n - n);
 	return ERR_NONE;
 }
@@ -217,6 +221,35 @@ int memory_commit(struct engine *g, struct step *st)
 	return ERR_NONE;
 }
 
+int memory_restore(struct engine *g, struct slot *s)
+{
+	int32_t full = (s->computed < s->keep_tokens ? s->computed : s->keep_tokens) / g->cfg.block_size;
+	if (room_for_keys(g, full))
+		return ERR_MEMORY;
+	content_begin_salted(&s->content, g->w, s->req, g->cfg.block_size, g->cfg.cache_salt);
+	for (int32_t i = 0; i < full; i++)
+		g->keys[i] = content_next(&s->content);
+	s->known_pages = full;
+	if (full)
+		insert_pages(g, s, 0, full);
+	return ERR_NONE;
+}
+
+int memory_loaded(struct engine *g, struct slot *s)
+{
+	int32_t to = s->known_pages, from = to - s->load_pages;
+	struct content_walk walk;
+	if (room_for_keys(g, s->load_pages))
+		return ERR_MEMORY;
+	content_begin_salted(&walk, g->w, s->req, g->cfg.block_size, g->cfg.cache_salt);
+	content_skip(&walk, from);
+	for (int32_t i = from; i < to; i++)
+		g->keys[i - from] = content_next(&walk);
+	s->load_pages = 0;
+	insert_pages(g, s, from, to);
+	return ERR_NONE;
+}
+
 int memory_ends(struct engine *g, struct slot *s, int32_t computed)
 {
 	int32_t full = computed / g->cfg.block_size, from = s->known_pages;
@@ -249,6 +282,11 @@ static int look_up_pages(struct engine *g, int32_t req, int32_t limit)
 		g->hit.pages += found;
 		g->hit.missed = found < n ? keys[found] : 0;
 	}
+	if (g->hit.missed && g->tiers.offload) {
+		content_begin_salted(&walk, g->w, req, g->cfg.block_size, g->cfg.cache_salt);
+		content_skip(&walk, g->hit.pages);
+		g->hit.cold = offload_count(g, walk, limit - g->hit.pages);
+	}
 	return ERR_NONE;
 }
 
@@ -257,7 +295,7 @@ int memory_look_up(struct engine *g, int32_t req)
 	if (g->hit.req == req && g->hit.changes == g->pool.changes)
 		return ERR_NONE;
 	g->hit.req = -1;
-	g->hit.pages = g->hit.unreferenced = 0;
+	g->hit.pages = g->hit.unreferenced = g->hit.cold = 0;
 	/* The last token is always computed: something has to be sampled from. */
 	int64_t tokens = (int64_t)g->w->specs[req].prompt_tokens + g->requests[req].outputs;
 	if (look_up_pages(g, req, (int32_t)((tokens - 1) / g->cfg.block_size)))

@@ -177,7 +177,8 @@ static void allow_repeats(struct engine *g, struct step *st)
 {
 	bool same_again = st->uniform && !st->acts && !st->preempted && g->policy->traits.steady && !g->flat &&
 			  !g->cfg.single_steps && !g->cfg.check && !g->drops && !(g->cfg.window && g->held.n) &&
-			  !(g->cfg.prefix_caching && g->waiting.count) &&
+			  !(g->cfg.prefix_caching && g->waiting.count) && !g->tiers.n_copies &&
+			  !(g->tiers.offload && g->pool.n_cached) &&
 			  /* Who is served moves on in these two, and with it who comes next. */
 			  !(g->cfg.queue_order >= QUEUE_FAIR && g->waiting.count);
 	st->batch.repeat = same_again ? cohort_repeat(g, 4096) : 1;
@@ -203,5 +204,7 @@ int plan_close(struct engine *g, struct step *st, struct err *e)
 	join(g, st);
 	plan_snapshot(g, st);
 	allow_repeats(g, st);
+	if (g->tiers.on)
+		tiers_close(g, b);
 	return ERR_NONE;
 }

@@ -48,6 +48,9 @@ struct policy_traits {
 	bool kv_off_ok; /* can run without a KV cache (whole prompts each step) */
 	bool drops; /* plan_drop() is used: a prefix tree, contiguous memory and padding are refused */
 	bool pads; /* prompts may be padded */
+	bool continues_prompts; /* each round gives every running request whose prompt is not computed its turn, whoever
+	                           was let in when: a request may wait for its prefix to come from another tier */
+	bool swaps; /* uses plan_swap_out */
 	bool whole_prompts; /* never chunks: a prompt beyond the budget can never run and is rejected on arrival */
 	bool victims; /* when memory runs out it asks view_victim() who gives way */
 	bool yields; /* those running give way to more urgent ones before it plans: view_outranked() */
@@ -59,6 +62,7 @@ struct policy_traits {
 /* What create() is told of the run. */
 struct policy_setup {
 	int32_t max_num_seqs, max_num_batched_tokens, max_model_len, block_size, num_blocks;
+	int32_t swap_blocks; /* host pages for requests swapped out; 0 = they cannot be */
 	bool kv_off, prefix_caching, async_scheduling;
 	enum queue_order queue_order;
 	enum victim victim;
@@ -103,14 +107,19 @@ int32_t view_total_blocks(const struct plan *p);
 int32_t view_block_size(const struct plan *p);
 int32_t view_max_model_len(const struct plan *p); /* resolved: prompt + output at most */
 int32_t view_max_num_seqs(const struct plan *p);
-int32_t view_running(const struct plan *p); /* requests holding memory, held ones included */
+int32_t view_running(const struct plan *p); /* requests holding memory, held and loading ones included */
 int32_t view_decoding(const struct plan *p); /* of them, in the cohort */
 int32_t view_waiting(const struct plan *p);
+int32_t view_swapped(const struct plan *p); /* requests swapped out */
+int32_t view_swapped_blocks(const struct plan *p,
+			    int32_t req); /* blocks its KV takes in host memory; 0 = it is not there */
+int32_t view_swap_free(const struct plan *p); /* host blocks for requests to swap out */
+int32_t view_loading(const struct plan *p); /* running requests that wait for their KV to come back */
 int64_t view_decode_ctx(const struct plan *p); /* sum of the cohort's contexts, without what was dropped */
 bool view_planned_any(const struct plan *p); /* something is scheduled in this step */
 uint64_t view_random(struct plan *p); /* the policy's seeded stream */
 
-/* Ordered iterators over running requests: admission order, held rows (their request has ended) left out; and over
+/* Ordered iterators over running requests: admission order, held rows (their request has ended) and loading ones left out; and over
  * waiting ones: the queue's order. -1 ends.
  * The next of a request stays right after any action on that request itself was planned AFTER asking for it. */
 int32_t view_running_first(const struct plan *p);
@@ -124,6 +133,9 @@ int32_t view_victim(const struct plan *p);
 int32_t view_outranked(struct plan *p);
 int32_t view_waiting_first(const struct plan *p);
 int32_t view_waiting_next(const struct plan *p, int32_t req);
+/* Requests swapped out, by arrival (with a priority queue: by priority, arrival). */
+int32_t view_swapped_first(const struct plan *p);
+int32_t view_swapped_next(const struct plan *p, int32_t req);
 /* Running requests whose prompt is not yet computed, in admission order. */
 int32_t view_prefilling_first(const struct plan *p);
 int32_t view_prefilling_next(const struct plan *p, int32_t req);
@@ -193,6 +205,13 @@ enum plan_status plan_retract(struct plan *p, int32_t req);
  * their tokens, and blocks nobody else holds are free. Those dropped before are passed over. What is computed stays
  * counted as computed; after a preemption all of it is computed again. Only where the traits say `drops`. */
 enum plan_status plan_drop(struct plan *p, int32_t req, int32_t first, int32_t n);
+/* Like plan_preempt, but its KV goes to host memory: it is neither waiting nor running until plan_swap_in. Its blocks are
+ * free at once. PLAN_NO_SPACE: host memory has too few (counted), or nothing of it is computed. */
+enum plan_status plan_swap_out(struct plan *p, int32_t req);
+/* Takes a request that is swapped out back among the running ones, admitted last, and schedules its next piece (o->tokens
+ * at most, whole, keep_free as for plan_admit). With --kv-transfer overlap nothing is scheduled: until its KV is there
+ * it holds its memory and its place but is left out of every iterator. */
+enum plan_status plan_swap_in(struct plan *p, int32_t req, const struct admit_options *o);
 /* Ends a waiting request for good. */
 enum plan_status plan_reject(struct plan *p, int32_t req);
 /* In on_finish only: the request's row keeps its memory and keeps computing until plan_release_held. */

@@ -24,6 +24,7 @@ struct step_row {
 	int32_t blocks_used; /* blocks (contiguous manager: slots / block_size, rounded up) held by requests */
 	int32_t blocks_cached; /* unreferenced blocks that still hold a known prefix */
 	double outside; /* cost model: how far outside what was measured */
+	int64_t transfer_ns; /* part of end - start in which it only waited for copies between tiers */
 	int64_t part_ns[STEP_PARTS]; /* measured split of its device time; all 0 where there is none */
 };
 
@@ -41,6 +42,10 @@ enum event_kind {
 	EVENT_ABORT, /* req; a = enum request_why */
 	EVENT_STEP, /* end of a step: a = start_ns, b = end_ns */
 	EVENT_DROP, /* req; a = index in its block table, b = the block it gave back */
+	EVENT_SWAP_OUT, /* req; a = blocks that go to host memory, b = computed tokens they hold */
+	EVENT_SWAP_IN, /* req; a = blocks that come back, b = 1: it goes on in this step, 0: when they are there */
+	EVENT_LOAD, /* req; a = blocks of its prefix that come from host memory, b = from disk */
+	EVENT_LOADED, /* req: they, or those swapped in, are there; a = blocks */
 };
 
 const char *event_name(enum event_kind k);

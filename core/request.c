@@ -19,9 +19,12 @@ const char *request_why_name(enum request_why w)
 
 const char *const step_part_names[] = {"matmul", "attention", "head", "other", NULL};
 
+const char *const tier_names[] = {"device", "host", "disk", "peer", NULL};
+
 const char *event_name(enum event_kind k)
 {
-	static const char *const names[] = {"?",       "arrive", "reject", "admit",   "chunk", "decode", "block",
-					    "preempt", "finish", "hold",   "release", "abort", "step",   "drop"};
-	return k <= EVENT_DROP ? names[k] : "?";
+	static const char *const names[] = {"?",     "arrive",  "reject",   "admit",   "chunk",   "decode",
+					    "block", "preempt", "finish",   "hold",    "release", "abort",
+					    "step",  "drop",    "swap_out", "swap_in", "load",    "loaded"};
+	return k <= EVENT_LOADED ? names[k] : "?";
 }

@@ -4,11 +4,13 @@
  *   waiting -> running -> (preempted -> running)* -> finished
  *      \-> rejected                  any of them -> aborted
  *
- * queue + prefill + decode + preempted = E2E, exactly:
+ * queue + prefill + decode + preempted + transfer = E2E, exactly:
  *   queue     = first_sched - arrival
- *   prefill   = first_token - first_sched - preempted_in_prefill
- *   decode    = last_token - first_token - (preempted - preempted_in_prefill)
+ *   prefill   = first_token - first_sched - preempted_in_prefill - transfer_in_prefill
+ *   decode    = last_token - first_token - (preempted - preempted_in_prefill) - (transfer - transfer_in_prefill)
  *   preempted = time between a preemption and the step that takes the request back
+ *   transfer  = time from there until its KV had come back from another tier of memory (core/tiers.h), in which it could
+ *               not run; where steps wait for copies, that part of the step
  */
 #ifndef CORE_REQUEST_H
 #define CORE_REQUEST_H
@@ -22,7 +24,7 @@ enum request_state {
 	REQUEST_PENDING = 0, /* not arrived */
 	REQUEST_WAITING,
 	REQUEST_RUNNING,
-	REQUEST_PREEMPTED, /* waiting again; keeps its outputs */
+	REQUEST_PREEMPTED, /* waiting again, or swapped out; keeps its outputs */
 	REQUEST_FINISHED,
 	REQUEST_REJECTED,
 	REQUEST_ABORTED,
@@ -52,12 +54,15 @@ struct request {
 	int64_t last_token_ns; /* its last token so far; final when finished. When rejected or aborted: that moment */
 	int64_t preempted_ns; /* total */
 	int64_t preempted_in_prefill_ns;
+	int64_t transfer_ns; /* total */
+	int64_t transfer_in_prefill_ns;
 	int64_t held_until_ns; /* when its memory was released, later than last_token_ns if held by static batching */
 	int64_t waited_ns[WAIT_CAUSES]; /* by cause; they add up to queue + preempted. Final once it waits no more */
 	int32_t outputs; /* tokens produced */
 	int32_t cached_tokens; /* prefix hit on its first admission, counted once */
 	int32_t recomputed_tokens; /* computed again after preemptions */
-	int32_t preemptions;
+	int32_t preemptions; /* swapped out ones included */
+	int32_t swaps; /* of them, those that kept its KV in host memory */
 	int32_t chunks; /* steps that computed a piece of its prompt */
 	uint8_t state; /* enum request_state */
 	uint8_t why; /* enum request_why */
@@ -78,11 +83,12 @@ static inline int64_t request_queue_ns(const struct request *r)
 }
 static inline int64_t request_prefill_ns(const struct request *r)
 {
-	return r->first_token_ns - r->first_sched_ns - r->preempted_in_prefill_ns;
+	return r->first_token_ns - r->first_sched_ns - r->preempted_in_prefill_ns - r->transfer_in_prefill_ns;
 }
 static inline int64_t request_decode_ns(const struct request *r)
 {
-	return r->last_token_ns - r->first_token_ns - (r->preempted_ns - r->preempted_in_prefill_ns);
+	return r->last_token_ns - r->first_token_ns - (r->preempted_ns - r->preempted_in_prefill_ns) -
+	       (r->transfer_ns - r->transfer_in_prefill_ns);
 }
 
 #endif

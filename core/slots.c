@@ -69,6 +69,7 @@ int32_t slot_take(struct engine *g, int32_t req)
 	s->bucket = -1;
 	s->fresh_at = -1;
 	s->computed = s->outputs = s->emitted = s->pad = s->peak = s->known_pages = s->dropped = s->expired = 0;
+	s->load_pages = 0;
 	g->n_running++;
 	s->run_prev = g->running.tail;
 	s->run_next = -1;

@@ -96,10 +96,10 @@ uint64_t view_random(struct plan *p)
 
 /* --- iterators -------------------------------------------------------------------------------------------------- */
 
-/* The first request from slot i on, in one direction, whose row is not merely held. */
+/* The first request from slot i on, in one direction, that is neither merely held nor waits for its pages. */
 static int32_t req_not_held(const struct engine *g, int32_t i, bool back)
 {
-	while (i >= 0 && g->slots[i].part == PART_HELD)
+	while (i >= 0 && (g->slots[i].part == PART_HELD || g->slots[i].part == PART_LOADING))
 		i = back ? g->slots[i].run_prev : g->slots[i].run_next;
 	return req_at(g, i);
 }
@@ -146,6 +146,8 @@ int32_t view_waiting_next(const struct plan *p, int32_t req)
 {
 	const struct engine *g = plan_engine(p);
 	enum request_state state = g->requests[req].state;
+	if (tiers_swapped(&g->tiers, req))
+		return -1;
 	return state == REQUEST_WAITING || state == REQUEST_PREEMPTED ? queue_next(&g->waiting, req) : -1;
 }
 
@@ -191,7 +193,7 @@ int32_t view_need(const struct plan *p, int32_t req)
 	const struct slot *s = slot_at(g, req);
 	if (!s)
 		return view_tokens(p, req);
-	if (s->part == PART_HELD)
+	if (s->part == PART_HELD || s->part == PART_LOADING)
 		return 0;
 	int32_t outputs = slot_outputs(g, s);
 	/* Known to reach its last token with a step in flight: nothing more to compute. */

@@ -16,6 +16,7 @@
 #include "core/err.h"
 #include "core/mem.h"
 #include "core/tables.h"
+#include "exec/page_store.h"
 
 _Static_assert((int)N_PARTS == (int)STEP_PARTS, "kernels and step rows split a step's time alike");
 
@@ -57,6 +58,13 @@ struct exec {
 	int32_t *live; /* [n_live] requests whose tokens are held */
 	int64_t n_live, cap_live;
 	int64_t *last_step; /* [w->n] last step submitted with rows of it; -1 = not live */
+
+	struct page_store store; /* tiers behind the device's memory */
+	int64_t *copied; /* [n_copied] tickets of copies that are done and not told of */
+	int64_t n_copied, cap_copied;
+	int64_t *told; /* those told last */
+	int64_t cap_told;
+	int64_t copying_ns; /* since the last step's end */
 
 	/* The last result. */
 	int64_t end_ns, part_ns[N_PARTS];
@@ -100,6 +108,11 @@ static int exec_wait_until(void *self, int64_t t_ns, struct err *e)
 {
 	struct exec *x = self;
 	int rc = ERR_NONE;
+	if (x->n_copied) { /* that is what it waits for, or what comes first */
+		int64_t copied_ns = clock_ns(x);
+		x->reading_ns = copied_ns > x->reading_ns ? copied_ns : x->reading_ns;
+		return ERR_NONE;
+	}
 	if (t_ns == INT64_MAX)
 		return err_set(e, ERR_STALL, "the executor waits for an arrival that nobody has announced");
 	if (x->setup.time == EXEC_WALL)
@@ -127,7 +140,13 @@ static int exec_init(void *self, const struct engine *engine, struct err *e)
 		x->last_step[i] = -1;
 	x->n_live = x->submitted = x->waited = 0;
 	x->flights[0].begun = x->flights[1].begun = false;
+	const struct engine_config *c = engine_config(engine);
+	x->n_copied = x->copying_ns = 0;
+	page_store_close(&x->store);
 	int rc = runner_forget(x->setup.runner, e);
+	if (!rc && (c->swap_blocks || c->offload_host_blocks))
+		rc = page_store_open(&x->store, x->setup.runner, c->swap_blocks + c->offload_host_blocks,
+				     c->offload_disk_blocks, x->setup.page_dir, e);
 	x->origin_ns = system_ns();
 	x->skipped_ns = x->reading_ns = x->last_end_ns = 0;
 	return rc;
@@ -386,7 +405,9 @@ static int exec_wait(void *self, struct step_result *out, struct err *e)
 	x->end_ns = now_ns > start_ns ? now_ns : start_ns + 1;
 	for (int i = 0; i < N_PARTS; i++)
 		kernels_ns += x->part_ns[i];
-	int64_t host_ns = x->end_ns - start_ns - kernels_ns;
+	int64_t host_ns = x->end_ns - start_ns - kernels_ns - x->copying_ns;
+	int64_t copying_ns = x->copying_ns < x->end_ns - start_ns ? x->copying_ns : x->end_ns - start_ns;
+	x->copying_ns = 0;
 	x->last_end_ns = x->reading_ns = x->end_ns;
 	*out = (struct step_result){.steps = 1,
 				    .end_ns = &x->end_ns,
@@ -394,11 +415,47 @@ static int exec_wait(void *self, struct step_result *out, struct err *e)
 				    .host_ns = host_ns > 0 ? host_ns : 0,
 				    .part_ns = x->part_ns,
 				    .eos = x->eos,
-				    .n_eos = (int32_t)x->n_eos};
+				    .n_eos = (int32_t)x->n_eos,
+				    .transfer_ns = copying_ns};
 	if (runner_asynchronous(x->setup.runner) && x->submitted > x->waited)
 		rc = begin(x, next, e);
 	drop_ended(x, f->tables.step);
 	return rc;
+}
+
+/* --- copies between tiers ------------------------------------------------------------------------------------------ */
+
+/* Done at once, between two steps: what the one before wrote is there, what the next one reads will be. */
+static int exec_transfer(void *self, const struct transfer *t, struct err *e)
+{
+	struct exec *x = self;
+	int64_t start_ns = clock_ns(x);
+	if (mem_grow((void **)&x->copied, &x->cap_copied, x->n_copied + 1, sizeof *x->copied))
+		return err_no_memory(e, "copies between tiers");
+	int rc = page_store_copy(&x->store, t, e);
+	if (rc)
+		return rc;
+	x->copied[x->n_copied++] = t->ticket;
+	x->copying_ns += clock_ns(x) - start_ns;
+	return ERR_NONE;
+}
+
+static int exec_transfers_done(void *self, struct transfer_news *out, struct err *e)
+{
+	struct exec *x = self;
+	if (mem_grow((void **)&x->told, &x->cap_told, x->n_copied, sizeof *x->told))
+		return err_no_memory(e, "copies between tiers");
+	for (int64_t i = 0; i < x->n_copied; i++)
+		x->told[i] = x->copied[i];
+	*out = (struct transfer_news){x->told, (int32_t)x->n_copied};
+	x->n_copied = 0;
+	return ERR_NONE;
+}
+
+static int64_t exec_transfer_next_ns(void *self)
+{
+	const struct exec *x = self;
+	return x->n_copied ? x->reading_ns : INT64_MAX;
 }
 
 static void exec_close(void *self)
@@ -419,6 +476,9 @@ static void exec_close(void *self)
 	mem_free(x->live);
 	mem_free(x->last_step);
 	mem_free(x->eos);
+	page_store_close(&x->store);
+	mem_free(x->copied);
+	mem_free(x->told);
 	mem_free(x);
 }
 
@@ -428,6 +488,9 @@ static const struct backend_ops exec_ops = {.name = "exec",
 					    .wait_until = exec_wait_until,
 					    .submit = exec_submit,
 					    .wait = exec_wait,
+					    .transfer = exec_transfer,
+					    .transfers_done = exec_transfers_done,
+					    .transfer_next_ns = exec_transfer_next_ns,
 					    .close = exec_close};
 
 int exec_backend_create(struct backend *out, const struct exec_setup *s, struct err *e)

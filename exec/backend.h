@@ -22,6 +22,7 @@ struct exec_setup {
 	bool check;
 	const int32_t *eos; /* [n_eos] tokens that end a request (ignore_eos off); NULL = none do */
 	int32_t n_eos;
+	const char *page_dir; /* where KV pages that go to disk are kept; NULL: TMPDIR, else /tmp */
 	const volatile int *stop; /* waiting for arrivals ends when it becomes non-zero */
 };
 int exec_backend_create(struct backend *out, const struct exec_setup *s, struct err *e);

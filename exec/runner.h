@@ -70,6 +70,12 @@ const struct tag_fault *runner_fault(const struct runner *r, int32_t *layer);
 /* Logits of the last step's sampled rows, in their order: [*rows][vocab], on the host, until the next step. */
 int runner_logits(struct runner *r, const float **logits, int32_t *rows, struct err *e);
 
+/* runner_pages.c: one KV page of all layers (with its scales and tags) to host[runner_page_bytes] and back, in order with
+ * the steps; done when the call returns. ERR_INVARIANT: there is no such page. */
+int64_t runner_page_bytes(const struct runner *r);
+int runner_page_out(struct runner *r, int32_t page, void *host, struct err *e);
+int runner_page_in(struct runner *r, int32_t page, const void *host, struct err *e);
+
 int32_t runner_pages(const struct runner *r); /* of the arena */
 bool runner_asynchronous(const struct runner *r); /* does runner_begin return before the step's end? */
 int64_t runner_weight_bytes(const struct runner *r); /* as held: what one step with one row reads, embedding apart */

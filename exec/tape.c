@@ -102,6 +102,7 @@ static int record_step(struct recording *r, const struct step_result *res, int64
 			       .eos_at = r->tape->n_eos,
 			       .n_eos = last ? res->n_eos : 0,
 			       .measured = res->part_ns != NULL,
+			       .transfer_ns = i ? 0 : res->transfer_ns,
 			       .outside = res->outside};
 	if (res->part_ns)
 		memcpy(x.part_ns, res->part_ns, sizeof x.part_ns);
@@ -119,6 +120,31 @@ static int record_wait(void *self, struct step_result *out, struct err *e)
 	return rc ? rc : ready_for_now(r, e);
 }
 
+static int record_transfer(void *self, const struct transfer *t, struct err *e)
+{
+	struct recording *r = self;
+	if (!r->inner->ops->transfer)
+		return err_set(e, ERR_INPUT, "backend %s has one tier of memory", r->inner->ops->name);
+	return r->inner->ops->transfer(r->inner->self, t, e);
+}
+
+static int record_transfers_done(void *self, struct transfer_news *out, struct err *e)
+{
+	struct recording *r = self;
+	int rc = r->inner->ops->transfers_done(r->inner->self, out, e);
+	for (int32_t i = 0; rc == ERR_NONE && i < out->n; i++) {
+		const struct tape_entry x = {.kind = TAPE_COPY, .a_ns = out->done[i]};
+		rc = tape_add(r->tape, &x, e);
+	}
+	return rc ? rc : ready_for_now(r, e);
+}
+
+static int64_t record_transfer_next_ns(void *self)
+{
+	struct recording *r = self;
+	return r->inner->ops->transfer_next_ns(r->inner->self);
+}
+
 static void record_close(void *self)
 {
 	mem_free(self);
@@ -130,6 +156,9 @@ static const struct backend_ops recorder_ops = {.name = "recorder",
 						.wait_until = record_wait_until,
 						.submit = record_submit,
 						.wait = record_wait,
+						.transfer = record_transfer,
+						.transfers_done = record_transfers_done,
+						.transfer_next_ns = record_transfer_next_ns,
 						.close = record_close};
 
 int tape_recorder_create(struct backend *out, const struct backend *inner, struct tape *t, struct err *e)

@@ -1,4 +1,4 @@
-/* tape.h: everything an engine took from its backend: clock readings, step times, ends of sequences. Recorded by a backend
+/* tape.h: everything an engine took from its backend: clock readings, step times, ends of sequences, of copies. Recorded by a backend
  * that stands before another; played back by one that stands alone. The same engine, workload and policy then make the
  * same decisions, in wall time too. */
 #ifndef EXEC_TAPE_H
@@ -14,12 +14,15 @@ struct err;
 enum tape_kind {
 	TAPE_NOW, /* the clock was read: a_ns */
 	TAPE_STEP, /* a step came back: a_ns = start, b_ns = end, and the rest */
+	TAPE_COPY, /* a copy between tiers was told to be done: a_ns = its ticket */
+	N_TAPE_KINDS
 };
 
 struct tape_entry {
 	uint8_t kind;
 	bool measured; /* part_ns was given */
 	int64_t a_ns, b_ns, host_ns;
+	int64_t transfer_ns; /* TAPE_STEP: it waited for copies */
 	int64_t part_ns[STEP_PARTS];
 	uint64_t batch; /* TAPE_STEP: a digest of what the engine had asked for */
 	int64_t eos_at; /* its first entry in eos */

@@ -24,6 +24,10 @@ struct player {
 	struct err fault; /* found where it could not be said: told with the next call */
 	volatile int stop;
 	const volatile int *also; /* the user's */
+	int64_t *open; /* [n_open] copies that were started and not told of, growing */
+	int64_t n_open, cap_open;
+	int64_t *done; /* told of last */
+	int64_t cap_done;
 	int64_t ends[REPEATS];
 };
 
@@ -102,7 +106,8 @@ static int64_t play_now(void *self)
 	}
 	const struct tape_entry *x = &p->tape->entries[p->at];
 	if (x->kind != TAPE_NOW)
-		part_ways(p, &p->fault, "the engine reads the clock where a step came back");
+		part_ways(p, &p->fault, "the engine reads the clock where %s",
+			  x->kind == TAPE_STEP ? "a step came back" : "a copy between tiers was done");
 	else if (x->a_ns < p->clock_ns || x->a_ns > LATEST_NS)
 		part_ways(p, &p->fault, "the clock goes from %lld to %lld ns", (long long)p->clock_ns,
 			  (long long)x->a_ns);
@@ -123,9 +128,10 @@ static int play_wait_until(void *self, int64_t t_ns, struct err *e)
 	if (at_end(p))
 		return past_end(p, e);
 	const struct tape_entry *x = &p->tape->entries[p->at];
-	if (x->kind != TAPE_NOW || x->a_ns < t_ns)
+	/* The end of a copy ends a wait, too. */
+	if (x->kind != TAPE_NOW || (x->a_ns < t_ns && !p->n_open))
 		return part_ways(p, e, "the engine waits until %lld ns, where the recording has %s at %lld ns",
-				 (long long)t_ns, x->kind == TAPE_NOW ? "a clock reading" : "a step",
+				 (long long)t_ns, x->kind == TAPE_NOW ? "a clock reading" : "something else",
 				 (long long)x->a_ns);
 	return ERR_NONE;
 }
@@ -139,14 +145,16 @@ static bool can_have_happened(const struct player *p, const struct tape_entry *x
 	for (int i = 0; x->measured && i < STEP_PARTS; i++)
 		parts_fit = parts_fit && x->part_ns[i] >= 0 && x->part_ns[i] <= LATEST_NS;
 	return parts_fit && x->a_ns >= 0 && x->b_ns >= x->a_ns && x->b_ns >= p->end_ns && x->b_ns <= LATEST_NS &&
-	       x->host_ns >= 0 && x->host_ns <= LATEST_NS - p->host_ns;
+	       x->transfer_ns >= 0 && x->transfer_ns <= x->b_ns - x->a_ns && x->host_ns >= 0 &&
+	       x->host_ns <= LATEST_NS - p->host_ns;
 }
 
 /* Does entry x stand for the batch's i-th repetition, and can it have happened? */
 static int check_step(const struct player *p, const struct tape_entry *x, int64_t i, struct err *e)
 {
 	if (x->kind != TAPE_STEP)
-		return part_ways(p, e, "the engine waits for a step where the clock was read");
+		return part_ways(p, e, "the engine waits for a step where %s",
+				 x->kind == TAPE_NOW ? "the clock was read" : "a copy between tiers was done");
 	if (x->batch != tape_flight_digest(&p->flights, i))
 		return part_ways(p, e, "the engine runs another batch than was recorded");
 	return can_have_happened(p, x) ? ERR_NONE
@@ -160,8 +168,9 @@ static bool goes_with(const struct player *p, const struct tape_entry *x, int64_
 	const struct tape_entry *before = x - 1;
 	const struct tape_flight *f = tape_flight_oldest(&p->flights);
 	return i < f->repeat && i < REPEATS && x->kind == TAPE_STEP && x->a_ns == before->b_ns &&
-	       x->a_ns < f->until_ns && x->host_ns == before->host_ns && !(x->outside > before->outside) &&
-	       !(x->outside < before->outside) && !x->measured && !before->measured && before->n_eos == 0;
+	       x->a_ns < f->until_ns && x->host_ns == before->host_ns && !x->transfer_ns &&
+	       !(x->outside > before->outside) && !(x->outside < before->outside) && !x->measured &&
+	       !before->measured && before->n_eos == 0;
 }
 
 /* Only a sequence that had a token may have ended with it. */
@@ -232,6 +241,7 @@ static int play_wait(void *self, struct step_result *out, struct err *e)
 				    .part_ns = x->measured ? x->part_ns : NULL,
 				    .eos = last->n_eos ? p->tape->eos + last->eos_at : NULL,
 				    .n_eos = last->n_eos,
+				    .transfer_ns = x->transfer_ns,
 				    .outside = x->outside};
 	if (p->end_ns > p->clock_ns)
 		p->clock_ns = p->end_ns;
@@ -240,10 +250,61 @@ static int play_wait(void *self, struct step_result *out, struct err *e)
 	return ERR_NONE;
 }
 
+/* --- copies between tiers ------------------------------------------------------------------------------------------ */
+
+static int play_transfer(void *self, const struct transfer *t, struct err *e)
+{
+	struct player *p = self;
+	int rc = told_fault(p, e);
+	if (rc)
+		return rc;
+	if (mem_grow((void **)&p->open, &p->cap_open, p->n_open + 1, sizeof *p->open) ||
+	    mem_grow((void **)&p->done, &p->cap_done, p->n_open + 1, sizeof *p->done))
+		return err_no_memory(e, "copies between tiers");
+	p->open[p->n_open++] = t->ticket;
+	return ERR_NONE;
+}
+
+static bool take_open(struct player *p, int64_t ticket)
+{
+	int64_t at = 0;
+	while (at < p->n_open && p->open[at] != ticket)
+		at++;
+	if (at == p->n_open)
+		return false;
+	p->n_open--;
+	for (; at < p->n_open; at++)
+		p->open[at] = p->open[at + 1];
+	return true;
+}
+
+static int play_transfers_done(void *self, struct transfer_news *out, struct err *e)
+{
+	struct player *p = self;
+	int rc = told_fault(p, e);
+	*out = (struct transfer_news){.done = p->done};
+	for (; rc == ERR_NONE && !at_end(p) && p->tape->entries[p->at].kind == TAPE_COPY; p->at++) {
+		if (!take_open(p, p->tape->entries[p->at].a_ns))
+			return part_ways(p, e, "copy %lld between tiers is done, which is not under way",
+					 (long long)p->tape->entries[p->at].a_ns);
+		p->done[out->n++] = p->tape->entries[p->at].a_ns;
+	}
+	look_for_stop(p);
+	return rc;
+}
+
+static int64_t play_transfer_next_ns(void *self)
+{
+	(void)self;
+	return INT64_MAX;
+}
+
 static void play_close(void *self)
 {
 	struct player *p = self;
 	batch_tables_free(&p->tables);
+	mem_free(p->open);
+	mem_free(p->done);
 	mem_free(p);
 }
 
@@ -253,6 +314,9 @@ static const struct backend_ops player_ops = {.name = "replay",
 					      .wait_until = play_wait_until,
 					      .submit = play_submit,
 					      .wait = play_wait,
+					      .transfer = play_transfer,
+					      .transfers_done = play_transfers_done,
+					      .transfer_next_ns = play_transfer_next_ns,
 					      .close = play_close};
 
 int tape_player_create(struct backend *out, const struct tape *t, struct err *e)

@@ -37,6 +37,7 @@ static int create(void **self, const union policy_value *values, const struct po
 	s->watermark = (int32_t)(values[WATERMARK].f * setup->num_blocks);
 	traits->steady = true;
 	traits->victims = traits->yields = true;
+	traits->continues_prompts = true;
 	*self = s;
 	return ERR_NONE;
 }
@@ -88,7 +89,7 @@ static void plan(void *self, struct plan *p)
 	int64_t budget = view_budget_left(p);
 	int32_t preempted = 0;
 	walk_yield(p);
-	walk_decodes(p, 0, &preempted);
+	walk_decodes(p, 0, WALK_RECOMPUTE, &preempted);
 	run_prefills(s, p, budget);
 	admit(s, p, budget);
 }

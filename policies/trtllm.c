@@ -235,7 +235,7 @@ static void plan(void *self, struct plan *p)
 	int64_t promised = may_admit && t->capacity == NO_EVICT ? still_promised(p) : 0;
 	int64_t free_blocks = view_free_blocks(p) - promised;
 	int32_t preempted = 0;
-	walk_decodes(p, 0, &preempted);
+	walk_decodes(p, 0, WALK_RECOMPUTE, &preempted);
 	t->n = 0;
 	for (int32_t r = view_prefilling_first(p); r >= 0; r = view_prefilling_next(p, r))
 		add_prompt(t, r, view_need(p, r));

@@ -62,6 +62,7 @@ static int create(void **self, const union policy_value *values, const struct po
 	c->keep_pages = (int32_t)((values[DROP_KEEP].i + setup->block_size - 1) / setup->block_size);
 	traits->steady = true;
 	traits->drops = c->drops;
+	traits->continues_prompts = c->chunking;
 	traits->whole_prompts = !c->chunking;
 	*self = c;
 	return ERR_NONE;

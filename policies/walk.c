@@ -6,15 +6,21 @@ static enum plan_status decode_one(struct plan *p, int32_t req, int32_t spare)
 	return view_free_blocks(p) < spare && view_running(p) > 1 ? PLAN_NO_SPACE : plan_run(p, req, 1);
 }
 
+static enum plan_status give_way(struct plan *p, int32_t victim, enum walk_preempt how)
+{
+	enum plan_status status = how == WALK_SWAP ? plan_swap_out(p, victim) : PLAN_NO_SPACE;
+	return status == PLAN_NO_SPACE ? plan_preempt(p, victim) : status;
+}
+
 /* False when the run has failed. *next: who comes after it; it may give way as well. */
-static bool decode(struct plan *p, int32_t req, int32_t spare, int32_t *preempted, int32_t *next)
+static bool decode(struct plan *p, int32_t req, int32_t spare, enum walk_preempt how, int32_t *preempted, int32_t *next)
 {
 	enum plan_status status;
 	while ((status = decode_one(p, req, spare)) == PLAN_NO_SPACE) {
 		int32_t victim = view_victim(p);
 		if (victim == *next)
 			*next = view_running_next(p, victim);
-		if (plan_preempt(p, victim) != PLAN_OK)
+		if (give_way(p, victim, how) != PLAN_OK)
 			return false;
 		++*preempted;
 		if (victim == req)
@@ -23,7 +29,7 @@ static bool decode(struct plan *p, int32_t req, int32_t spare, int32_t *preempte
 	return status == PLAN_OK;
 }
 
-void walk_decodes(struct plan *p, int32_t spare, int32_t *preempted)
+void walk_decodes(struct plan *p, int32_t spare, enum walk_preempt how, int32_t *preempted)
 {
 	int32_t next;
 	/* Where each of them could even take a block, all go at once. */
@@ -31,7 +37,7 @@ void walk_decodes(struct plan *p, int32_t spare, int32_t *preempted)
 		return;
 	for (int32_t r = view_running_first(p); r >= 0; r = next) {
 		next = view_running_next(p, r);
-		if (view_is_decoding(p, r) && view_need(p, r) > 0 && !decode(p, r, spare, preempted, &next))
+		if (view_is_decoding(p, r) && view_need(p, r) > 0 && !decode(p, r, spare, how, preempted, &next))
 			return;
 	}
 }

@@ -19,6 +19,7 @@ struct sim {
 	struct flight flights[2];
 	int64_t submitted, waited;
 	int64_t *end_ns; /* [REPEATS] */
+	struct links links;
 };
 
 static int sim_init(void *self, const struct engine *engine, struct err *e)
@@ -36,6 +37,9 @@ static int sim_wait_until(void *self, int64_t t_ns, struct err *e)
 {
 	struct sim *s = self;
 	(void)e;
+	int64_t copy_ns = s->links.n_open ? links_next_ns(&s->links) : INT64_MAX;
+	if (copy_ns < t_ns)
+		t_ns = copy_ns;
 	if (t_ns > s->now_ns)
 		s->now_ns = t_ns;
 	return ERR_NONE;
@@ -49,6 +53,31 @@ static int sim_submit(void *self, const struct batch *b, struct err *e)
 	return ERR_NONE;
 }
 
+static int sim_transfer(void *self, const struct transfer *t, struct err *e)
+{
+	struct sim *s = self;
+	return links_start(&s->links, t, s->now_ns, e);
+}
+
+static int sim_transfers_done(void *self, struct transfer_news *out, struct err *e)
+{
+	struct sim *s = self;
+	return links_done(&s->links, s->now_ns, out, e);
+}
+
+static int64_t sim_transfer_next_ns(void *self)
+{
+	return links_next_ns(&((struct sim *)self)->links);
+}
+
+/* When the copies that b has to wait for are done. */
+static int64_t copied_ns(const struct sim *s, const struct batch *b)
+{
+	int64_t out_ns = b->after_out ? links_end_of(&s->links, b->after_out) : 0;
+	int64_t in_ns = b->after_in ? links_end_of(&s->links, b->after_in) : 0;
+	return out_ns > in_ns ? out_ns : in_ns;
+}
+
 /* With a second batch in flight the host works ahead: a step starts on the device as soon as both its host part is done
  * and the device is free. Alone, host and device follow each other, which is the same rule. */
 static int sim_wait(void *self, struct step_result *out, struct err *e)
@@ -57,8 +86,12 @@ static int sim_wait(void *self, struct step_result *out, struct err *e)
 	struct flight *f = &s->flights[s->waited++ & 1];
 	struct cost_time cost;
 	(void)e;
-	int64_t n = 1, start = f->submitted_ns;
-	if (s->device_free_ns > f->submitted_ns) {
+	int64_t n = 1, start = f->submitted_ns, copied = copied_ns(s, &f->batch), waited = 0;
+	if (copied > start) { /* while the host prepares the step */
+		cost_step(s->cost, &f->batch, &cost);
+		waited = copied - start > cost.host_ns ? copied - start - cost.host_ns : 0;
+		s->end_ns[0] = start + cost.host_ns + waited + cost.device_ns;
+	} else if (s->device_free_ns > f->submitted_ns) {
 		cost_step(s->cost, &f->batch, &cost);
 		int64_t ready = f->submitted_ns + cost.host_ns;
 		start = s->device_free_ns;
@@ -68,14 +101,19 @@ static int sim_wait(void *self, struct step_result *out, struct err *e)
 		n = cost_run(s->cost, &f->batch, start, s->end_ns, most, &cost);
 	}
 	s->now_ns = s->device_free_ns = s->end_ns[n - 1];
-	*out = (struct step_result){
-		.steps = n, .end_ns = s->end_ns, .start_ns = start, .host_ns = cost.host_ns, .outside = cost.outside};
+	*out = (struct step_result){.steps = n,
+				    .end_ns = s->end_ns,
+				    .start_ns = start,
+				    .host_ns = cost.host_ns,
+				    .outside = cost.outside,
+				    .transfer_ns = waited};
 	return ERR_NONE;
 }
 
 static void sim_close(void *self)
 {
 	struct sim *s = self;
+	links_free(&s->links);
 	mem_free(s->end_ns);
 	mem_free(s);
 }
@@ -86,6 +124,9 @@ static const struct backend_ops sim_ops = {.name = "sim",
 					   .wait_until = sim_wait_until,
 					   .submit = sim_submit,
 					   .wait = sim_wait,
+					   .transfer = sim_transfer,
+					   .transfers_done = sim_transfers_done,
+					   .transfer_next_ns = sim_transfer_next_ns,
 					   .close = sim_close};
 
 int sim_backend_create(struct backend *out, const struct cost *cost, struct err *e)
@@ -100,6 +141,11 @@ int sim_backend_create(struct backend *out, const struct cost *cost, struct err 
 	s->cost = cost;
 	*out = (struct backend){&sim_ops, s};
 	return ERR_NONE;
+}
+
+void sim_backend_links(struct backend *b, const struct link_speeds *speeds)
+{
+	links_init(&((struct sim *)b->self)->links, speeds);
 }
 
 void sim_backend_free(struct backend *b)

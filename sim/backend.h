@@ -5,11 +5,15 @@
 #include <stdbool.h>
 
 #include "core/backend.h"
+#include "core/links.h"
 #include "sim/cost.h"
 
 /* The cost model stays the caller's and must outlive it. */
 int sim_backend_create(struct backend *out, const struct cost *cost, struct err *e);
 void sim_backend_free(struct backend *b);
+
+/* With tiers of memory behind the device's; before init. */
+void sim_backend_links(struct backend *b, const struct link_speeds *speeds);
 
 /* Where the device time of batch goes, by b's cost model, in nanoseconds. False: b is no simulator, or its cost model knows no
  * parts. */

@@ -21,7 +21,7 @@ struct cluster {
 	struct source *source;
 	cluster_route route;
 	void *ctx;
-	int64_t told;
+	int64_t told, now_ns;
 	bool dependent; /* what ends may cause arrivals before the next known one */
 };
 
@@ -67,6 +67,40 @@ static int submit(struct cluster *c, int32_t m, const struct batch *batch, struc
 	return b->ops->submit(b->self, &mine, e);
 }
 
+/* Its clock moves to now_ns, and it hears of the copies between tiers that were done on the way. */
+static int catch_up(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
+{
+	struct backend *b = c->members[m].backend;
+	int code;
+	do {
+		code = b->ops->wait_until(b->self, now_ns, e);
+		if (!code)
+			code = engine_transfers_done(c->members[m].engine, b, now_ns, e);
+	} while (!code && b->ops->now(b->self) < now_ns);
+	return code;
+}
+
+static int route_arrivals(struct cluster *c, int64_t now_ns, struct err *e)
+{
+	int64_t arrival_ns;
+	int32_t req;
+	while ((req = source_pop(c->source, now_ns, &arrival_ns)) >= 0) {
+		int32_t m = c->route(c->ctx, req, now_ns);
+		if (m < 0 || m >= c->n)
+			return err_set(e, ERR_INPUT, "the router chose replica %d of %d", m, c->n);
+		if (source_push(c->members[m].inbox, req, arrival_ns, e))
+			return ERR_MEMORY;
+		if (c->states[m].end_ns == INT64_MAX) {
+			c->states[m].ready = true;
+			c->states[m].wake_ns = now_ns;
+		}
+	}
+	if (source_done(c->source))
+		for (int32_t m = 0; m < c->n; m++)
+			source_close(c->members[m].inbox);
+	return ERR_NONE;
+}
+
 /* Rounds of one member at now_ns until a step's end has to be waited for, or it is idle. */
 static int go(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
 {
@@ -78,16 +112,31 @@ static int go(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
 		enum engine_next next;
 		const struct batch *batch;
 		int64_t until = INT64_MAX;
-		int code = b->ops->wait_until(b->self, now_ns, e);
+		int code = catch_up(c, m, now_ns, e);
 		if (!code)
 			code = engine_begin(g, now_ns, &next, &batch, &until, e);
+		if (!code)
+			code = engine_start_transfers(g, b, e);
 		if (!code && next == ENGINE_BATCH)
 			code = submit(c, m, batch, e);
 		if (code)
 			return code;
-		if (next == ENGINE_BATCH && async && s->in_flight < 2)
+		bool more = async && s->in_flight < 2;
+		if (source_next_ns(c->source) <= now_ns && (more || next == ENGINE_IDLE)) {
+			/* The policy rejected somebody, who made room at the client; of those who come, some may be as well. */
+			do
+				code = route_arrivals(c, now_ns, e);
+			while (!code && !(code = engine_ingest(g, now_ns, e)) && source_next_ns(c->source) <= now_ns);
+			if (code)
+				return code;
 			continue;
+		}
+		if (next == ENGINE_BATCH && more)
+			continue;
+		s->ready = false; /* what came meanwhile was planned with */
 		s->wake_ns = next == ENGINE_IDLE ? until : INT64_MAX;
+		if (next == ENGINE_IDLE && engine_transfers_open(g) && b->ops->transfer_next_ns(b->self) < s->wake_ns)
+			s->wake_ns = b->ops->transfer_next_ns(b->self);
 		if (!s->in_flight)
 			return ERR_NONE;
 		code = b->ops->wait(b->self, &s->res, e);
@@ -110,24 +159,6 @@ static int end_steps(struct cluster *c, int64_t now_ns, struct err *e)
 		if (code)
 			return code;
 	}
-	return ERR_NONE;
-}
-
-static int route_arrivals(struct cluster *c, int64_t now_ns, struct err *e)
-{
-	int64_t arrival_ns;
-	int32_t req;
-	while ((req = source_pop(c->source, now_ns, &arrival_ns)) >= 0) {
-		int32_t m = c->route(c->ctx, req, now_ns);
-		if (m < 0 || m >= c->n)
-			return err_set(e, ERR_INPUT, "the router chose replica %d of %d", m, c->n);
-		if (source_push(c->members[m].inbox, req, arrival_ns, e))
-			return ERR_MEMORY;
-		c->states[m].ready |= c->states[m].end_ns == INT64_MAX;
-	}
-	if (source_done(c->source))
-		for (int32_t m = 0; m < c->n; m++)
-			source_close(c->members[m].inbox);
 	return ERR_NONE;
 }
 
@@ -155,8 +186,11 @@ static int take_arrivals(struct cluster *c, int64_t now_ns, struct err *e)
 	while (!code && any) {
 		code = route_arrivals(c, now_ns, e);
 		for (int32_t m = 0; m < c->n && !code; m++)
-			if (has_work(&c->states[m], now_ns))
-				code = engine_ingest(c->members[m].engine, now_ns, e);
+			if (has_work(&c->states[m], now_ns)) {
+				code = catch_up(c, m, now_ns, e);
+				if (!code)
+					code = engine_ingest(c->members[m].engine, now_ns, e);
+			}
 		any = source_next_ns(c->source) <= now_ns;
 		for (int32_t m = 0; m < c->n && !code && !any; m++)
 			if (has_work(&c->states[m], now_ns))
@@ -211,6 +245,8 @@ static int loop(struct cluster *c, const struct run_hooks *hooks, int64_t total,
 		int64_t now_ns = next_event(c);
 		if (now_ns == INT64_MAX)
 			break;
+		/* A rejection may let somebody in who has waited at the client since before. */
+		now_ns = c->now_ns = now_ns > c->now_ns ? now_ns : c->now_ns;
 		code = run_event(c, now_ns, e);
 		if (hooks && hooks->progress)
 			tell_progress(c, hooks, total);

@@ -68,12 +68,39 @@ static int timed_wait(void *self, struct step_result *out, struct err *e)
 	return rc;
 }
 
-static const struct backend_ops timed_ops = {.name = "timed",
-					     .init = timed_init,
-					     .now = timed_now,
-					     .wait_until = timed_wait_until,
-					     .submit = timed_submit,
-					     .wait = timed_wait};
+static int timed_transfer(void *self, const struct transfer *t, struct err *e)
+{
+	struct timed *w = self;
+	int rc = w->exec.ops->transfer(w->exec.self, t, e);
+	if (rc)
+		return rc;
+	return w->clock.ops->transfer(w->clock.self, t, e);
+}
+
+static int timed_transfers_done(void *self, struct transfer_news *out, struct err *e)
+{
+	struct timed *w = self;
+	int rc = w->exec.ops->transfers_done(w->exec.self, out, e);
+	return rc ? rc : w->clock.ops->transfers_done(w->clock.self, out, e);
+}
+
+static int64_t timed_transfer_next_ns(void *self)
+{
+	struct timed *w = self;
+	return w->clock.ops->transfer_next_ns(w->clock.self);
+}
+
+static const struct backend_ops timed_ops = {
+	.name = "timed",
+	.init = timed_init,
+	.now = timed_now,
+	.wait_until = timed_wait_until,
+	.submit = timed_submit,
+	.wait = timed_wait,
+	.transfer = timed_transfer,
+	.transfers_done = timed_transfers_done,
+	.transfer_next_ns = timed_transfer_next_ns,
+};
 
 /* --- one case ----------------------------------------------------------------------------------------------------- */
 
@@ -186,6 +213,7 @@ static bool open_executor(struct machine *m, const struct random_case *c, struct
 	m->timed.fake.b = c->cost_b;
 	m->timed.fake.c = c->cost_c;
 	m->timed.fake.d = c->cost_d;
+	links_init(&m->timed.fake.links, &c->links);
 	m->backend = (struct backend){&timed_ops, &m->timed};
 	return !exec_backend_create(&m->timed.exec, &s, e);
 }
@@ -193,6 +221,7 @@ static bool open_executor(struct machine *m, const struct random_case *c, struct
 static void close_all(struct machine *m)
 {
 	exec_backend_free(&m->timed.exec);
+	links_free(&m->timed.fake.links);
 	sequences_free(m->sequences);
 	runner_free(m->runner);
 	if (m->tiny.kernels)

@@ -107,6 +107,7 @@ static bool watch_open(struct watch *s, const struct random_case *c, bool aborti
 	s->fake.b = c->cost_b;
 	s->fake.c = c->cost_c;
 	s->fake.d = c->cost_d;
+	links_init(&s->fake.links, &c->links);
 	s->recorder = (struct recorder){.ctx = s, .step = on_step, .gap = on_gap, .ended = on_ended};
 	if (tokens)
 		s->recorder.token = on_token;
@@ -133,6 +134,7 @@ static void watch_close(struct watch *s)
 	free(s->tokens);
 	free(s->ended);
 	shadow_kv_free(&s->kv);
+	links_free(&s->fake.links);
 }
 
 /* Now and then ends some request that is waiting, running or preempted. */
@@ -150,9 +152,11 @@ static int maybe_abort(struct watch *s, int64_t now_ns, struct err *e)
 /* engine_run, with aborts before a plan and while a step runs. */
 static int watch_run(struct watch *s, struct err *e)
 {
-	struct backend *b = &s->backend;
+	struct backend *b = &s->backend, copier;
 	int64_t in_flight = 0, most = s->c->cfg.async_scheduling ? 2 : 1, idle = 0;
 	int rc = b->ops->init(b->self, s->engine, e);
+	s->kv.eager = s->c->seed % 4 == 0;
+	shadow_kv_backend(&s->kv, b, engine_config(s->engine), &copier);
 	while (!rc && !s->why[0]) {
 		const struct batch *batch;
 		enum engine_next next = ENGINE_IDLE;
@@ -160,7 +164,11 @@ static int watch_run(struct watch *s, struct err *e)
 		int64_t until = INT64_MAX, now_ns = b->ops->now(b->self);
 		rc = maybe_abort(s, now_ns, e);
 		if (!rc)
+			rc = engine_transfers_done(s->engine, &copier, now_ns, e);
+		if (!rc)
 			rc = engine_begin(s->engine, now_ns, &next, &batch, &until, e);
+		if (!rc)
+			rc = engine_start_transfers(s->engine, &copier, e);
 		if (rc || next == ENGINE_DONE)
 			return rc;
 		if (next == ENGINE_BATCH) {
@@ -172,11 +180,12 @@ static int watch_run(struct watch *s, struct err *e)
 			if (!rc)
 				rc = maybe_abort(s, now_ns, e);
 		} else if (!in_flight) {
-			if (until == INT64_MAX && !s->aborting)
+			bool moving = engine_transfers_open(s->engine);
+			if (until == INT64_MAX && !moving && !s->aborting)
 				WRONG(s, "idle for ever at %lld ns", (long long)now_ns);
 			if (++idle > 1000)
 				WRONG(s, "idle again and again at %lld ns", (long long)now_ns);
-			if (until == INT64_MAX)
+			if (until == INT64_MAX && !moving)
 				continue;
 			rc = b->ops->wait_until(b->self, until, e);
 		}
@@ -215,9 +224,11 @@ static void judge_request(struct watch *s, int32_t i)
 	if (r->outputs != due(s, i))
 		WRONG(s, "request %d has %d outputs, the trace says %d", i, r->outputs, due(s, i));
 	if (request_queue_ns(r) < 0 || request_prefill_ns(r) < 0 || request_decode_ns(r) < 0 || r->preempted_ns < 0 ||
-	    r->preempted_in_prefill_ns < 0 || r->preempted_in_prefill_ns > r->preempted_ns)
+	    r->preempted_in_prefill_ns < 0 || r->preempted_in_prefill_ns > r->preempted_ns ||
+	    r->transfer_in_prefill_ns < 0 || r->transfer_in_prefill_ns > r->transfer_ns)
 		WRONG(s, "request %d has a negative time", i);
-	if (request_queue_ns(r) + request_prefill_ns(r) + request_decode_ns(r) + r->preempted_ns != request_e2e_ns(r))
+	if (request_queue_ns(r) + request_prefill_ns(r) + request_decode_ns(r) + r->preempted_ns + r->transfer_ns !=
+	    request_e2e_ns(r))
 		WRONG(s, "request %d: its times do not add up", i);
 	if (r->cached_tokens < 0 || r->cached_tokens >= s->w.specs[i].prompt_tokens)
 		WRONG(s, "request %d: %d cached of %d", i, r->cached_tokens, s->w.specs[i].prompt_tokens);

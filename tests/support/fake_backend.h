@@ -4,6 +4,7 @@
 #define TESTS_SUPPORT_FAKE_BACKEND_H
 
 #include "core/backend.h"
+#include "core/links.h"
 
 enum { FAKE_REPEATS = 64 };
 
@@ -20,9 +21,10 @@ struct fake_backend {
 	const int32_t *eos;
 	int32_t n_eos;
 	int64_t eos_step;
+	struct links links; /* links_init() it where there are tiers; whoever does releases it */
 };
 
-/* Nothing to release. */
+/* Nothing to release, but for its links. */
 void fake_backend_init(struct fake_backend *f, struct backend *out);
 
 #endif

@@ -27,6 +27,8 @@ static int64_t now(void *self)
 static int wait_until(void *self, int64_t t_ns, struct err *e)
 {
 	struct jitter *j = self;
+	if (links_next_ns(&j->links) < t_ns)
+		t_ns = links_next_ns(&j->links);
 	if (t_ns == INT64_MAX)
 		return err_set(e, ERR_INVARIANT, "asked to wait for ever");
 	if (t_ns > j->clock_ns)
@@ -56,6 +58,9 @@ static int submit(void *self, const struct batch *b, struct err *e)
 	struct jitter_flight *f = &j->flights[j->submitted++ & 1];
 	j->clock_ns += below(j, j->late_ns);
 	f->submitted_ns = j->clock_ns;
+	f->copied_ns = links_end_of(&j->links, b->after_out);
+	if (links_end_of(&j->links, b->after_in) > f->copied_ns)
+		f->copied_ns = links_end_of(&j->links, b->after_in);
 	f->cost_ns = 1 + below(j, 2 * j->step_ns) + j->token_ns * (b->decodes + b->prefill_tokens);
 	return draw_eos(j, f, b, e);
 }
@@ -66,8 +71,9 @@ static int wait_for(void *self, struct step_result *out, struct err *e)
 	struct jitter_flight *f = &j->flights[j->waited++ & 1];
 	int64_t begun = (f->submitted_ns > j->free_ns ? f->submitted_ns : j->free_ns) + below(j, j->late_ns);
 	bool measured = below(j, 1);
+	int64_t waited_ns = f->copied_ns > begun ? f->copied_ns - begun : 0;
 	(void)e;
-	j->end_ns = j->free_ns = begun + f->cost_ns;
+	j->end_ns = j->free_ns = begun + waited_ns + f->cost_ns;
 	for (int i = 0; i < STEP_PARTS; i++)
 		j->part_ns[i] = below(j, f->cost_ns / STEP_PARTS);
 	if (j->end_ns > j->clock_ns)
@@ -79,8 +85,26 @@ static int wait_for(void *self, struct step_result *out, struct err *e)
 				    .part_ns = measured ? j->part_ns : NULL,
 				    .eos = f->eos,
 				    .n_eos = f->n_eos,
+				    .transfer_ns = waited_ns,
 				    .outside = below(j, 9) == 0 ? 0.5 : 0};
 	return 0;
+}
+
+static int transfer(void *self, const struct transfer *t, struct err *e)
+{
+	struct jitter *j = self;
+	return links_start(&j->links, t, j->clock_ns, e);
+}
+
+static int transfers_done(void *self, struct transfer_news *out, struct err *e)
+{
+	struct jitter *j = self;
+	return links_done(&j->links, j->clock_ns, out, e);
+}
+
+static int64_t transfer_next_ns(void *self)
+{
+	return links_next_ns(&((struct jitter *)self)->links);
 }
 
 static void finish(void *self)
@@ -94,6 +118,9 @@ static const struct backend_ops jitter_ops = {.name = "jitter",
 					      .wait_until = wait_until,
 					      .submit = submit,
 					      .wait = wait_for,
+					      .transfer = transfer,
+					      .transfers_done = transfers_done,
+					      .transfer_next_ns = transfer_next_ns,
 					      .close = finish};
 
 void jitter_init(struct jitter *j, uint64_t seed, struct backend *out)
@@ -104,6 +131,11 @@ void jitter_init(struct jitter *j, uint64_t seed, struct backend *out)
 	j->token_ns = below(j, 20000);
 	j->late_ns = below(j, 300000);
 	j->eos_in_1000 = below(j, 2) ? (int32_t)below(j, 100) : 0;
+	struct link_speeds v = {.page_bytes = 1000};
+	for (int i = 0; i < N_LINKS; i++)
+		v.of[i] = (struct link_speed){.bytes_per_s = 1000000 * (1 + below(j, 2000)),
+					      .latency_ns = below(j, 50000)};
+	links_init(&j->links, &v);
 	*out = (struct backend){&jitter_ops, j};
 }
 
@@ -112,4 +144,5 @@ void jitter_free(struct jitter *j)
 	batch_tables_free(&j->tables);
 	for (int i = 0; i < 2; i++)
 		mem_free(j->flights[i].eos);
+	links_free(&j->links);
 }

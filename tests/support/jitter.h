@@ -5,11 +5,12 @@
 #define TESTS_SUPPORT_JITTER_H
 
 #include "core/backend.h"
+#include "core/links.h"
 #include "core/rng.h"
 #include "core/tables.h"
 
 struct jitter_flight {
-	int64_t submitted_ns, cost_ns;
+	int64_t submitted_ns, cost_ns, copied_ns;
 	int32_t *eos; /* [n_eos] */
 	int32_t n_eos;
 	int64_t cap_eos;
@@ -27,6 +28,7 @@ struct jitter {
 	struct jitter_flight flights[2];
 	int64_t submitted, waited;
 	int64_t end_ns, part_ns[STEP_PARTS];
+	struct links links;
 };
 
 /* What it does follows from the seed and from what the engine asks. Release with jitter_free. */

@@ -216,6 +216,41 @@ static void draw_patience(struct random_case *c, int32_t attempt)
 		c->cfg.abort_after_ns = between(&r, 1, pick(&r, most_ns, 3));
 }
 
+/* Whether the policy was drawn to swap. */
+static bool swaps(const struct random_case *c)
+{
+	for (int32_t i = 0; i < c->policy->n_params; i++)
+		if (strcmp(c->policy->params[i].name, "preemption_mode") == 0)
+			return strcmp(c->policy->params[i].choices[c->values[i].i], "swap") == 0;
+	return false;
+}
+
+/* Memory behind the device's: mostly too little, on links from faster than a step to far slower. */
+static void draw_tiers(struct rng *r, struct random_case *c)
+{
+	struct engine_config *g = &c->cfg;
+	static const int64_t speeds[] = {20, 250, 1000, 4000}; /* MB/s: 50, 4, 1 ns a byte, 4 bytes a ns */
+	c->links = (struct link_speeds){.page_bytes = 10};
+	for (int i = 0; i < N_LINKS; i++) {
+		c->links.of[i].bytes_per_s = pick(r, speeds, 4) * 1000000;
+		c->links.of[i].latency_ns = chance(r, 50) ? between(r, 0, 30) : 0;
+	}
+	g->kv_transfer = chance(r, 50) ? KV_TRANSFER_OVERLAP : KV_TRANSFER_SYNC;
+	if (g->prefix_caching && g->kv_retention == RETAIN_FULL && chance(r, 60)) {
+		g->offload_host_blocks = (int32_t)between(r, 1, chance(r, 50) ? 6 : 2 * (int64_t)g->num_blocks);
+		g->offload_disk_blocks = chance(r, 60) ? (int32_t)between(r, 1, 2 * (int64_t)g->num_blocks) : 0;
+		g->async_scheduling = false;
+		if (strcmp(c->policy->name, "vllm_v1") != 0 && strcmp(c->policy->name, "sarathi") != 0)
+			g->kv_transfer = KV_TRANSFER_SYNC;
+	}
+	if (!swaps(c))
+		return;
+	g->swap_blocks = (int32_t)between(r, 1, 2 * (int64_t)g->num_blocks);
+	g->async_scheduling = g->kv_off = false;
+	g->kv_retention = RETAIN_FULL;
+	g->kv_window = g->kv_sink = 0;
+}
+
 void random_case_settings(struct random_case *c, int32_t attempt)
 {
 	struct rng r;
@@ -223,12 +258,14 @@ void random_case_settings(struct random_case *c, int32_t attempt)
 	draw_config(&r, c);
 	draw_params(&r, c);
 	draw_patience(c, attempt);
+	draw_tiers(&r, c);
 	/* What rarely goes together with the rest makes way in the end. */
 	if (attempt > 8) {
 		c->cfg.kv_off = false;
 		random_case_no_cache(c);
 		c->cfg.kv_retention = RETAIN_FULL;
 		c->cfg.kv_window = c->cfg.kv_sink = 0;
+		c->cfg.offload_host_blocks = c->cfg.offload_disk_blocks = 0;
 	}
 	if (attempt > 4)
 		c->cfg.victim = VICTIM_DEFAULT;
@@ -415,6 +452,15 @@ void random_case_print(const struct random_case *c, FILE *f)
 		(long long)o->quantum, (long long)o->promote_ns);
 	char predictor[40];
 	fprintf(f, "# victim %s, predictor %s\n", victim_names[g->victim], predict_text(&g->predictor, predictor));
+	if (g->swap_blocks || g->offload_host_blocks) {
+		fprintf(f, "# swap_blocks %d, offload to %d and %d, overlap %d", g->swap_blocks, g->offload_host_blocks,
+			g->offload_disk_blocks, g->kv_transfer);
+		for (int i = 0; i < N_LINKS; i++)
+			fprintf(f, ", %s %lld + n x %lld ns", link_names[i], (long long)c->links.of[i].latency_ns,
+				(long long)link_copy_ns(&c->links, (enum link)i, 1) -
+					(long long)c->links.of[i].latency_ns);
+		fprintf(f, "\n");
+	}
 	fprintf(f, "# cost %lld + %lld x prefill + %lld x decodes + %lld x context ns\n", (long long)c->cost_a,
 		(long long)c->cost_b, (long long)c->cost_c, (long long)c->cost_d);
 	for (int32_t i = 0; i < c->n; i++)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "core/engine.h"
+#include "core/links.h"
 #include "core/policy.h"
 #include "core/rng.h"
 
@@ -31,6 +32,7 @@ struct random_case {
 	struct engine_config cfg;
 	const struct policy_desc *policy;
 	union policy_value values[CASE_PARAMS];
+	struct link_speeds links; /* of the tiers behind the device's memory */
 	int64_t cost_a, cost_b, cost_c, cost_d; /* ns: a + b prefill + c decodes + d context */
 };
 

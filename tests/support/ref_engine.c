@@ -36,6 +36,11 @@ struct seq { /* one request */
 	int64_t since_ns, spent; /* mlfq: waiting since; service before it rose */
 	int32_t level; /* mlfq: waits at */
 	bool risen;
+	int32_t host; /* pages in host memory; 0 = it is not swapped out */
+	int64_t left_ns; /* when the copy that took them there is done */
+	int64_t back_step; /* swapped in to run in that step */
+	bool loading; /* its pages are on their way back */
+	int64_t loading_since_ns;
 	/* source */
 	int32_t parents_left;
 	int64_t ready_ns;
@@ -52,7 +57,15 @@ struct item { /* one request's part of a step */
 	int32_t old_high;
 };
 
+struct moved { /* a copy between tiers nobody was told the end of */
+	int64_t end_ns, nth;
+	int32_t req; /* that waits for it, -1 */
+	int32_t host; /* pages that are free then */
+	int32_t left; /* whose pages it takes away, -1 */
+};
+
 struct step {
+	int64_t wait_ns; /* for copies */
 	int64_t number, planned_ns, start_ns, end_ns;
 	struct item *items;
 	int32_t n_items;
@@ -97,6 +110,18 @@ struct ref {
 	bool *taken; /* contiguous */
 	struct page *pages;
 	int32_t n_pages;
+
+	int32_t *swapped, n_swapped; /* in the order in which they come back */
+	int32_t host_free;
+	struct moved *moved;
+	int32_t n_moved;
+	int64_t moves;
+	int64_t link_free_ns[2]; /* out of the device, into it */
+	int64_t *out_end_ns, *in_end_ns; /* [num_blocks] when the last copies of it end */
+	int64_t block_wait_ns; /* until blocks taken for the next step may be used */
+	bool acted; /* in this round */
+	int64_t last_plan_ns, prompt_step_ns; /* delay_factor */
+	bool prompts;
 
 	int64_t now_ns, wake_ns, device_free_ns;
 	int64_t budget;
@@ -363,6 +388,18 @@ static void grow_tree(struct ref *f, int32_t req, int32_t tokens, int64_t step)
 	f->care[q->blocks[to - 1]].ends = true;
 }
 
+/* Its pages have come back from host memory: they are known again. */
+static void restore_pages(struct ref *f, int32_t req)
+{
+	struct seq *q = &f->q[req];
+	q->in_tree = 0;
+	f->begun_ns = f->now_ns;
+	if (caching(f) && is_tree(f))
+		grow_tree(f, req, least(q->computed, q->keep), f->steps);
+	else
+		register_pages(f, req, 0, q->computed);
+}
+
 /* It was admitted with so many pages of the cache. */
 static void found(struct ref *f, int32_t req, int32_t pages)
 {
@@ -466,6 +503,10 @@ static void take_free(struct ref *f, int32_t req)
 		f->out->stats.evicted_blocks++;
 	f->content[b] = -1;
 	f->count[b] = 1;
+	if (f->out_end_ns[b] > f->block_wait_ns)
+		f->block_wait_ns = f->out_end_ns[b];
+	if (f->in_end_ns[b] > f->block_wait_ns)
+		f->block_wait_ns = f->in_end_ns[b];
 	append_block(f, req, b);
 }
 
@@ -981,6 +1022,142 @@ static void refund(struct ref *f, int32_t req)
 	f->plan->n_items--;
 }
 
+/* --- swapping ------------------------------------------------------------------------------------------------- */
+
+/* n pages out of the device (link 0) or into it (1), from after_ns on; when the copy ends. */
+static int64_t move_pages(struct ref *f, int link, int32_t n, int64_t after_ns, int32_t req, int32_t host)
+{
+	const struct link_speed *v = &f->s->links.of[link];
+	int64_t start = f->now_ns > after_ns ? f->now_ns : after_ns, bytes = n * f->s->links.page_bytes;
+	if (f->link_free_ns[link] > start)
+		start = f->link_free_ns[link];
+	int64_t end_ns = start + v->latency_ns;
+	while (bytes > 0) { /* whole bytes a nanosecond, or whole nanoseconds a byte */
+		bytes -= v->bytes_per_s > 1000000000 ? v->bytes_per_s / 1000000000 : 1;
+		end_ns += v->bytes_per_s > 1000000000 ? 1 : 1000000000 / v->bytes_per_s;
+	}
+	f->link_free_ns[link] = end_ns;
+	f->moved = must(realloc(f->moved, (size_t)(f->n_moved + 1) * sizeof *f->moved));
+	f->moved[f->n_moved++] = (struct moved){end_ns, f->moves++, req, host, -1};
+	return end_ns;
+}
+
+static int64_t next_moved_ns(const struct ref *f)
+{
+	int64_t next = INT64_MAX;
+	for (int32_t i = 0; i < f->n_moved; i++)
+		if (f->moved[i].end_ns < next)
+			next = f->moved[i].end_ns;
+	return next;
+}
+
+/* Copies that have ended by now, earliest first. */
+static void take_moved(struct ref *f)
+{
+	for (int64_t next; (next = next_moved_ns(f)) <= f->now_ns;) {
+		int32_t at = 0;
+		while (f->moved[at].end_ns != next)
+			at++;
+		struct moved m = f->moved[at];
+		f->n_moved--;
+		memmove(f->moved + at, f->moved + at + 1, (size_t)(f->n_moved - at) * sizeof m);
+		f->host_free += m.host;
+		if (m.req < 0)
+			continue;
+		struct seq *q = &f->q[m.req];
+		f->out->requests[m.req].transfer_ns += f->now_ns - q->loading_since_ns;
+		q->loading = false;
+		say_now(f, EVENT_LOADED, m.req, m.host, 0);
+		restore_pages(f, m.req);
+	}
+}
+
+static bool comes_back_before(const struct ref *f, int32_t a, int32_t b)
+{
+	int64_t x = f->out->requests[a].arrival_ns, y = f->out->requests[b].arrival_ns;
+	if (f->s->cfg.queue_order == QUEUE_PRIORITY)
+		return comes_before(f, a, b);
+	return x != y ? x < y : a < b;
+}
+
+/* False: host memory is short of pages. */
+static bool swap_out(struct ref *f, int32_t req)
+{
+	struct seq *q = &f->q[req];
+	struct request *r = &f->out->requests[req];
+	struct engine_stats *t = &f->out->stats;
+	const struct item *it = item_of(f->plan, req);
+	int32_t n = blocks_for(f, (int64_t)(it ? it->start : q->computed) + q->pad), place = 0;
+	if (n > f->host_free) {
+		t->swap_refused++;
+		return false;
+	}
+	refund(f, req);
+	say_now(f, EVENT_SWAP_OUT, req, n, q->computed);
+	q->host = n;
+	f->host_free -= n;
+	q->left_ns = move_pages(f, 0, n, 0, -1, 0);
+	f->moved[f->n_moved - 1].left = req;
+	for (int32_t i = 0; i < n; i++)
+		f->out_end_ns[q->blocks[i]] = q->left_ns;
+	release_blocks(f, req);
+	q->out_since_ns = f->now_ns;
+	list_remove(f->running, &f->n_running, req);
+	while (place < f->n_swapped && comes_back_before(f, f->swapped[place], req))
+		place++;
+	memmove(f->swapped + place + 1, f->swapped + place, (size_t)(f->n_swapped - place) * sizeof *f->swapped);
+	f->swapped[place] = req;
+	f->n_swapped++;
+	r->state = REQUEST_PREEMPTED;
+	r->preemptions++;
+	r->swaps++;
+	t->preemptions++;
+	t->swaps++;
+	t->swap_out_blocks += n;
+	if (f->s->cfg.swap_blocks - f->host_free > t->max_swap_used)
+		t->max_swap_used = f->s->cfg.swap_blocks - f->host_free;
+	f->gave_way++;
+	return true;
+}
+
+/* It was decoding; its next token is computed at once, or later when its pages are there. */
+static void swap_in(struct ref *f, int32_t req)
+{
+	struct seq *q = &f->q[req];
+	struct request *r = &f->out->requests[req];
+	bool now = !f->s->cfg.kv_transfer;
+	int64_t wait_ns = f->block_wait_ns, end_ns;
+	list_remove(f->swapped, &f->n_swapped, req);
+	f->running[f->n_running++] = req;
+	q->admitted = f->admissions++;
+	r->state = REQUEST_RUNNING;
+	r->preempted_ns += f->now_ns - q->out_since_ns;
+	r->waited_ns[WAIT_MEMORY] += f->now_ns - q->out_since_ns;
+	say_now(f, EVENT_SWAP_IN, req, q->host, now);
+	f->block_wait_ns = q->left_ns;
+	have_blocks(f, req, q->computed + now);
+	/* Only what still leaves its new pages is waited for; what comes in comes one after the other anyway. */
+	end_ns = q->left_ns;
+	for (int32_t i = 0; i < q->n_blocks; i++)
+		if (f->out_end_ns[q->blocks[i]] > end_ns)
+			end_ns = f->out_end_ns[q->blocks[i]];
+	f->block_wait_ns = wait_ns;
+	end_ns = move_pages(f, 1, q->host, end_ns, now ? -1 : req, q->host);
+	for (int32_t i = 0; i < q->host; i++)
+		f->in_end_ns[q->blocks[i]] = end_ns;
+	f->out->stats.swap_in_blocks += q->host;
+	q->host = 0;
+	f->acted = true;
+	if (now) {
+		q->back_step = f->plan->number + 1;
+		restore_pages(f, req);
+		schedule(f, req, 1);
+	} else {
+		q->loading = true;
+		q->loading_since_ns = f->now_ns;
+	}
+}
+
 /* What runs for it at this moment is lost, its token included: it will be computed again. */
 static void drop_in_flight(struct ref *f, int32_t req)
 {
@@ -1018,8 +1195,23 @@ static void give_up(struct ref *f, int32_t req)
 	struct request *r = &f->out->requests[req];
 	drop_in_flight(f, req);
 	if (r->state == REQUEST_RUNNING) {
+		if (f->q[req].loading) {
+			r->transfer_ns += f->now_ns - f->q[req].loading_since_ns;
+			for (int32_t i = 0; i < f->n_moved; i++)
+				if (f->moved[i].req == req)
+					f->moved[i].req = -1;
+		}
 		release_blocks(f, req);
 		list_remove(f->running, &f->n_running, req);
+	} else if (f->q[req].host) {
+		/* Its host pages are free once nothing is on its way to them. */
+		int32_t at = 0;
+		while (at < f->n_moved && f->moved[at].left != req)
+			at++;
+		*(at < f->n_moved ? &f->moved[at].host : &f->host_free) += f->q[req].host;
+		f->q[req].host = 0;
+		list_remove(f->swapped, &f->n_swapped, req);
+		r->waited_ns[WAIT_MEMORY] += f->now_ns - f->q[req].out_since_ns;
 	} else {
 		list_remove(f->waiting, &f->n_waiting, req);
 	}
@@ -1119,7 +1311,7 @@ static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t 
 
 static bool no_more(const struct seq *q)
 {
-	return q->held || q->promised >= q->most || (q->decoding && q->limit == 0);
+	return q->held || q->loading || q->promised >= q->most || (q->decoding && q->limit == 0);
 }
 
 /* --- who gives way -------------------------------------------------------------------------------------------- */
@@ -1127,7 +1319,7 @@ static bool no_more(const struct seq *q)
 static int32_t last_not_held(const struct ref *f)
 {
 	for (int32_t i = f->n_running - 1; i >= 0; i--)
-		if (!f->q[f->running[i]].held)
+		if (!f->q[f->running[i]].held && !f->q[f->running[i]].loading)
 			return f->running[i];
 	return -1;
 }
@@ -1167,7 +1359,7 @@ static int32_t chosen_victim(struct ref *f)
 	int32_t v = last_not_held(f);
 	for (int32_t i = f->n_running - 1; i >= 0; i--) {
 		int32_t r = f->running[i];
-		if (f->q[r].held)
+		if (f->q[r].held || f->q[r].loading)
 			continue;
 		if (f->s->cfg.victim == VICTIM_LOWEST_PRIORITY ? less_important(f, r, v) : missed(f, r) < missed(f, v))
 			v = r;
@@ -1186,6 +1378,8 @@ static void yield(struct ref *f)
 			return;
 		for (int32_t i = f->n_running - 1; i >= 0; i--) {
 			const struct seq *q = &f->q[f->running[i]];
+			if (q->loading)
+				continue;
 			int32_t level = level_of(f, f->running[i], q->high, f->out->requests[f->running[i]].outputs);
 			if (level > f->q[head].level)
 				lacks -= q->n_blocks;
@@ -1343,6 +1537,93 @@ static void plan_continuous(struct ref *f)
 		int64_t reserve = s->reserve_model_len ? s->cfg.max_model_len : f->q[req].prompt + f->q[req].most;
 		if (!admit(f, req, INT64_MAX, true, 0, reserve, 0, false))
 			return;
+	}
+}
+
+/* --- prompts first (vLLM v0) ---------------------------------------------------------------------------------- */
+
+static bool delay_is_over(struct ref *f)
+{
+	int64_t oldest = INT64_MAX;
+	if (f->prompts)
+		f->prompt_step_ns = f->now_ns - f->last_plan_ns;
+	f->prompts = false;
+	f->last_plan_ns = f->now_ns;
+	for (int32_t i = 0; i < f->n_waiting; i++)
+		if (f->out->requests[f->waiting[i]].arrival_ns < oldest)
+			oldest = f->out->requests[f->waiting[i]].arrival_ns;
+	return f->s->delay_factor == 0 || !f->n_running || !f->n_waiting ||
+	       (double)(f->now_ns - oldest) > f->s->delay_factor * (double)f->prompt_step_ns;
+}
+
+static void admit_prompts(struct ref *f)
+{
+	int32_t watermark = (int32_t)(f->s->watermark * f->s->cfg.num_blocks);
+	while (f->n_waiting && f->n_running < f->s->cfg.max_num_seqs) {
+		int32_t req = f->waiting[0];
+		if (f->s->cfg.num_blocks - blocks_for(f, tokens_of(&f->q[req])) < watermark &&
+		    !f->out->requests[req].preemptions) {
+			list_remove(f->waiting, &f->n_waiting, req);
+			say_now(f, EVENT_REJECT, req, REQUEST_WHY_POLICY, 0);
+			over(f, req, f->now_ns, REQUEST_REJECTED, REQUEST_WHY_POLICY);
+			f->acted = true;
+			continue;
+		}
+		if (!admit(f, req, INT64_MAX, true, 0, 0, f->n_running ? watermark : 0, false))
+			return;
+	}
+}
+
+/* Everybody's token, each only while a block is free or nobody else runs; false when somebody gave way. */
+static bool decode_in_order(struct ref *f)
+{
+	bool all = true;
+	int32_t decoding = 0;
+	for (int32_t i = 0; i < f->n_running; i++)
+		decoding += f->q[f->running[i]].decoding && !f->q[f->running[i]].loading;
+	bool plenty = decoding <= f->n_free;
+	for (int32_t i = 0; i < f->n_running; i++) {
+		int32_t req = f->running[i];
+		bool self = false;
+		if (!f->q[req].decoding || no_more(&f->q[req]))
+			continue;
+		while (!self && ((!plenty && f->n_free < 1 && f->n_running > 1) ||
+				 !have_blocks(f, req, f->q[req].computed + 1))) {
+			int32_t victim = chosen_victim(f), at = 0;
+			while (f->running[at] != victim)
+				at++;
+			i -= at <= i;
+			all = false;
+			self = victim == req;
+			if (!f->s->swap || !swap_out(f, victim))
+				preempt(f, victim);
+		}
+		if (!self)
+			schedule(f, req, 1);
+	}
+	return all;
+}
+
+static void plan_prompts_first(struct ref *f)
+{
+	int32_t watermark = (int32_t)(f->s->watermark * f->s->cfg.num_blocks);
+	f->budget = f->s->cfg.max_num_batched_tokens;
+	if (!f->n_swapped)
+		yield(f);
+	if (delay_is_over(f) && !f->n_swapped) {
+		admit_prompts(f);
+		f->prompts = f->plan->n_items > 0;
+		if (f->prompts)
+			return;
+	}
+	if (!decode_in_order(f))
+		return;
+	while (f->n_swapped && f->n_running < f->s->cfg.max_num_seqs && f->budget > 0) {
+		struct seq *q = &f->q[f->swapped[0]];
+		if (f->n_free - q->host < (f->n_running ? watermark + 1 : 0) ||
+		    blocks_for(f, (int64_t)q->computed + 1) > f->n_free)
+			return;
+		swap_in(f, f->swapped[0]);
 	}
 }
 
@@ -1517,33 +1798,45 @@ static enum wait_cause blame(const struct ref *f, const struct step *st)
 /* One scheduling round; true when there is something to run. */
 static bool begin(struct ref *f, struct step *st)
 {
+	int64_t rejected;
 	*st = (struct step){.number = f->steps, .planned_ns = f->now_ns};
 	f->plan = st;
 	f->begun_ns = f->now_ns;
 	f->wake_ns = INT64_MAX;
 	f->budget = INT64_MAX;
 	count_waits(f);
+again:
 	take_in(f);
 	put_in_order(f);
 	promote(f);
+	rejected = f->out->stats.rejected;
 	do { /* making room may be all that a round does: then the next one follows at the same moment */
 		st->preempted += f->gave_way;
 		f->gave_way = 0;
-		f->misfit = f->no_memory = f->no_budget = false;
+		f->acted = f->misfit = f->no_memory = f->no_budget = false;
 		f->first_new = f->admissions;
 		drop_all_unseen(f);
 		if (f->s->policy == REF_NAIVE)
 			plan_naive(f);
 		else if (f->s->policy == REF_CONTINUOUS)
 			plan_continuous(f);
+		else if (f->s->policy == REF_PROMPTS_FIRST)
+			plan_prompts_first(f);
 		else
 			plan_chunked(f);
-	} while (!st->n_items && f->gave_way);
+	} while (!st->n_items && (f->gave_way || f->acted));
 	st->preempted += f->gave_way;
 	f->gave_way = 0;
 	f->cause = blame(f, st);
+	if (!st->n_items && f->out->stats.rejected > rejected)
+		goto again; /* somebody may come now */
 	if (!st->n_items)
 		return false;
+	st->wait_ns = f->block_wait_ns;
+	for (int link = 0; link < 2 && !f->s->cfg.kv_transfer; link++)
+		if (f->link_free_ns[link] > st->wait_ns)
+			st->wait_ns = f->link_free_ns[link];
+	f->block_wait_ns = 0;
 	count_row(f, st);
 	count_memory(f, st);
 	uint64_t digest = 0;
@@ -1632,6 +1925,10 @@ static void end(struct ref *f, struct step *st)
 			st->items[j] = st->items[j - 1];
 			st->items[j - 1] = it;
 		}
+	f->out->stats.transfer_ns += st->row.transfer_ns = st->wait_ns;
+	for (int64_t i = 0; i < f->w->n; i++)
+		if (f->q[i].back_step == st->number + 1)
+			f->out->requests[i].transfer_ns += st->wait_ns;
 	for (int32_t i = 0; i < st->n_items; i++) {
 		const struct item *it = &st->items[i];
 		struct seq *q = &f->q[it->req];
@@ -1662,8 +1959,9 @@ static void run_step(struct ref *f, struct step *st)
 {
 	const struct ref_setup *s = f->s;
 	st->start_ns = f->now_ns > f->device_free_ns ? f->now_ns : f->device_free_ns;
-	st->end_ns = st->start_ns + s->cost_a + s->cost_b * st->row.prefill_tokens + s->cost_c * st->row.decodes +
-		     s->cost_d * st->row.decode_ctx;
+	st->wait_ns = st->wait_ns > st->start_ns ? st->wait_ns - st->start_ns : 0;
+	st->end_ns = st->start_ns + st->wait_ns + s->cost_a + s->cost_b * st->row.prefill_tokens +
+		     s->cost_c * st->row.decodes + s->cost_d * st->row.decode_ctx;
 	f->device_free_ns = st->end_ns;
 }
 
@@ -1673,6 +1971,8 @@ static void loop(struct ref *f)
 	int32_t in_flight = 0, most = f->s->cfg.async_scheduling ? 2 : 1;
 	for (;;) {
 		f->running_step = in_flight ? &flight[0] : NULL;
+		if (!in_flight)
+			take_moved(f);
 		if (in_flight < most && begin(f, &flight[in_flight])) {
 			run_step(f, &flight[in_flight++]);
 			if (in_flight < most)
@@ -1696,6 +1996,8 @@ static void loop(struct ref *f)
 			if (f->q[i].handed_out && !f->q[i].over && late_ns < next)
 				next = late_ns;
 		}
+		if (next_moved_ns(f) < next)
+			next = next_moved_ns(f);
 		if (next == INT64_MAX || next <= f->now_ns) {
 			bool moved = false;
 			for (int32_t i = 0; i < f->w->n; i++)
@@ -1713,7 +2015,8 @@ static void loop(struct ref *f)
 void ref_setup_budget(struct ref_setup *s)
 {
 	struct engine_config *c = &s->cfg;
-	if (s->policy != REF_CHUNKED || s->chunking || c->max_num_batched_tokens >= c->max_model_len)
+	if (s->policy < REF_CHUNKED || (s->policy == REF_CHUNKED && s->chunking) ||
+	    c->max_num_batched_tokens >= c->max_model_len)
 		return;
 	c->max_model_len = c->max_num_batched_tokens + 1;
 	s->budget_caps_len = true;
@@ -1727,6 +2030,8 @@ bool ref_setup_policy(struct ref_setup *s, const struct policy_desc *d, const un
 		s->policy = REF_CONTINUOUS;
 	else if (strcmp(d->name, "vllm_v1") == 0)
 		s->policy = REF_CHUNKED;
+	else if (strcmp(d->name, "vllm_v0") == 0)
+		s->policy = REF_PROMPTS_FIRST;
 	else
 		return false;
 	for (int32_t i = 0; i < d->n_params; i++) {
@@ -1755,6 +2060,10 @@ bool ref_setup_policy(struct ref_setup *s, const struct policy_desc *d, const un
 			s->drop_first = v[i].i == 1;
 		else if (strcmp(p, "drop_keep") == 0)
 			s->drop_keep = v[i].i;
+		else if (strcmp(p, "delay_factor") == 0)
+			s->delay_factor = v[i].f;
+		else if (strcmp(p, "preemption_mode") == 0)
+			s->swap = v[i].i == 1;
 		else
 			return false;
 	}
@@ -1779,6 +2088,10 @@ void ref_run(struct ref_result *out, const struct ref_setup *s, const struct wor
 	f.taken = must(calloc(blocks, sizeof *f.taken));
 	f.served = must(calloc(CASE_TENANTS, sizeof *f.served));
 	f.last_to_wait = -1;
+	f.swapped = must(calloc(n + 1, sizeof *f.swapped));
+	f.out_end_ns = must(calloc(blocks, sizeof *f.out_end_ns));
+	f.in_end_ns = must(calloc(blocks, sizeof *f.in_end_ns));
+	f.host_free = s->cfg.swap_blocks;
 	for (int32_t b = 0; b < s->cfg.num_blocks; b++) {
 		f.free[f.n_free++] = b;
 		f.content[b] = -1;
@@ -1795,8 +2108,8 @@ void ref_run(struct ref_result *out, const struct ref_setup *s, const struct wor
 	}
 	for (int32_t i = 0; i < f.n_pages; i++)
 		free(f.pages[i].tokens);
-	void *all[] = {f.pages, f.q,       f.running, f.waiting, f.held, f.free,
-		       f.count, f.content, f.since,   f.taken,   f.care, f.served};
+	void *all[] = {f.pages, f.q,     f.running, f.waiting, f.held,    f.free,       f.count,     f.content,
+		       f.since, f.taken, f.care,    f.served,  f.swapped, f.out_end_ns, f.in_end_ns, f.moved};
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		free(all[i]);
 }

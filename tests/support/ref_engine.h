@@ -1,4 +1,4 @@
-/* ref_engine.h: a second, deliberately simple implementation of the scheduler loop and the three first policies, for
+/* ref_engine.h: a second, deliberately simple implementation of the scheduler loop, the three first policies and vllm_v0, for
  * checking the first one against. It walks every request in every step and keeps nothing but plain arrays: no wheel, no
  * heap, no cohort, no step taken several at once. It shares no code with core/ or policies/, only the structs in which
  * both report. */
@@ -9,9 +9,10 @@
 #include <stdint.h>
 
 #include "core/engine.h"
+#include "core/links.h"
 #include "core/policy.h"
 
-enum ref_policy { REF_NAIVE, REF_CONTINUOUS, REF_CHUNKED };
+enum ref_policy { REF_NAIVE, REF_CONTINUOUS, REF_CHUNKED, REF_PROMPTS_FIRST };
 
 struct ref_setup {
 	struct engine_config cfg; /* max_model_len resolved */
@@ -28,6 +29,10 @@ struct ref_setup {
 	double watermark;
 	bool drop_first; /* shortage=drop */
 	int64_t drop_keep;
+	/* vllm_v0 (and watermark) */
+	double delay_factor;
+	bool swap;
+	struct link_speeds links;
 	/* ns: a + b x prefill tokens + c x decodes + d x context */
 	int64_t cost_a, cost_b, cost_c, cost_d;
 };

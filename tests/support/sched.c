@@ -111,6 +111,7 @@ int sched_open(struct sched *s)
 	s->fake.c = s->c;
 	s->fake.d = s->d;
 	s->fake.host_ns = s->host_ns;
+	links_init(&s->fake.links, &s->links);
 	s->recorder = (struct recorder){
 		.ctx = s, .step = s->untold ? NULL : on_step, .gap = on_gap, .event = s->log ? on_event : NULL};
 	if (s->n_links && !s->w.child_at && workload_link(&s->w, s->parent, s->child, s->n_links, &s->err))
@@ -134,6 +135,7 @@ void sched_close(struct sched *s)
 	if (s->engine)
 		engine_stats(s->engine, &s->stats);
 	engine_free(s->engine);
+	links_free(&s->fake.links);
 	source_free(s->source);
 	policy_close(&s->instance);
 	s->engine = NULL;

@@ -29,6 +29,7 @@ struct sched {
 	struct workload w;
 	int32_t parent[SCHED_LINKS], child[SCHED_LINKS];
 	int32_t n_links;
+	struct link_speeds links; /* tiers: their speeds; all zero = there are none */
 	bool log; /* collect events: every step is walked then */
 	bool untold; /* no steps are collected: several may be taken at once without a word */
 

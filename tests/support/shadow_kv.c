@@ -64,6 +64,113 @@ static bool read_context(struct shadow_kv *s, int32_t q, const struct engine_con
 	return true;
 }
 
+/* --- copies between tiers ------------------------------------------------------------------------------------------ */
+
+static void *must(void *p)
+{
+	if (!p) {
+		fprintf(stderr, "shadow_kv: out of memory\n");
+		exit(1);
+	}
+	return p;
+}
+
+static struct shadow_slot *page_at(struct shadow_kv *s, enum tier tier, int32_t page)
+{
+	int64_t bs = s->cfg->block_size, end = ((int64_t)page + 1) * bs;
+	while (tier != TIER_DEVICE && end > s->n_behind) {
+		int64_t n = 2 * end;
+		for (int t = TIER_HOST; t <= TIER_DISK; t++) {
+			s->behind[t] = must(realloc(s->behind[t], (size_t)n * sizeof *s->behind[t]));
+			memset(s->behind[t] + s->n_behind, 0, (size_t)(n - s->n_behind) * sizeof *s->behind[t]);
+		}
+		s->n_behind = n;
+	}
+	return (tier == TIER_DEVICE ? s->slots : s->behind[tier]) + page * bs;
+}
+
+static void run_up_to(struct shadow_kv *s, enum tier from, enum tier to, int64_t ticket);
+
+/* Does copy i, and before it what it waits for. */
+static void run_copy(struct shadow_kv *s, int64_t i)
+{
+	struct shadow_copy c = s->copies[i];
+	s->n_copies--;
+	memmove(s->copies + i, s->copies + i + 1, (size_t)(s->n_copies - i) * sizeof c);
+	for (int l = 0; l < N_LINKS; l++)
+		for (int64_t k = 0; k < s->n_copies && c.after[l]; k++)
+			if (s->copies[k].ticket == c.after[l]) {
+				run_up_to(s, s->copies[k].from, s->copies[k].to, c.after[l]);
+				break;
+			}
+	make_room(s, s->cfg);
+	for (int32_t p = 0; p < c.n; p++) {
+		page_at(s, c.to, c.dst[p]); /* makes room */
+		const struct shadow_slot *from = page_at(s, c.from, c.src[p]);
+		memcpy(page_at(s, c.to, c.dst[p]), from, (size_t)s->cfg->block_size * sizeof *s->slots);
+	}
+	free(c.src);
+	free(c.dst);
+}
+
+/* Copies between two tiers are done in order. */
+static void run_up_to(struct shadow_kv *s, enum tier from, enum tier to, int64_t ticket)
+{
+	for (int64_t i = 0; i < s->n_copies;) {
+		const struct shadow_copy *c = &s->copies[i];
+		if (c->ticket > ticket || c->from != from || c->to != to) {
+			i++;
+			continue;
+		}
+		run_copy(s, i);
+		i = 0; /* it may have run others */
+	}
+}
+
+static int shadow_transfer(void *self, const struct transfer *t, struct err *e)
+{
+	struct shadow_kv *s = self;
+	size_t bytes = (size_t)t->n * sizeof *t->src;
+	struct shadow_copy c = {.ticket = t->ticket,
+				.from = t->from,
+				.to = t->to,
+				.src = must(malloc(bytes + 1)),
+				.dst = must(malloc(bytes + 1)),
+				.n = t->n};
+	memcpy(c.after, t->after, sizeof c.after);
+	memcpy(c.src, t->src, bytes);
+	memcpy(c.dst, t->dst, bytes);
+	s->copies = must(realloc(s->copies, (size_t)(s->n_copies + 1) * sizeof c));
+	s->copies[s->n_copies++] = c;
+	if (s->eager)
+		run_up_to(s, t->from, t->to, t->ticket);
+	return s->inner.ops->transfer(s->inner.self, t, e);
+}
+
+static int shadow_done(void *self, struct transfer_news *out, struct err *e)
+{
+	struct shadow_kv *s = self;
+	int rc = s->inner.ops->transfers_done(s->inner.self, out, e);
+	for (int32_t i = 0; i < out->n && !rc; i++)
+		for (int64_t k = 0; k < s->n_copies; k++)
+			if (s->copies[k].ticket == out->done[i]) {
+				run_up_to(s, s->copies[k].from, s->copies[k].to, out->done[i]);
+				break;
+			}
+	return rc;
+}
+
+static const struct backend_ops shadow_ops = {
+	.name = "shadow", .transfer = shadow_transfer, .transfers_done = shadow_done};
+
+void shadow_kv_backend(struct shadow_kv *s, const struct backend *inner, const struct engine_config *c,
+		       struct backend *out)
+{
+	s->inner = *inner;
+	s->cfg = c;
+	*out = (struct backend){&shadow_ops, s};
+}
+
 bool shadow_kv_step(struct shadow_kv *s, const struct engine *g, const struct batch *b, char why[256])
 {
 	struct err e = {0};
@@ -71,6 +178,10 @@ bool shadow_kv_step(struct shadow_kv *s, const struct engine *g, const struct ba
 		return WRONG("%.250s", e.text);
 	if (!make_room(s, engine_config(g)))
 		return WRONG("out of memory");
+	if (b->after_out)
+		run_up_to(s, TIER_DEVICE, TIER_HOST, b->after_out);
+	if (b->after_in)
+		run_up_to(s, TIER_HOST, TIER_DEVICE, b->after_in);
 	if (!write_rows(s, why))
 		return false;
 	for (int32_t q = 0; q < s->tables.n_seqs; q++)
@@ -83,5 +194,12 @@ void shadow_kv_free(struct shadow_kv *s)
 {
 	batch_tables_free(&s->tables);
 	free(s->slots);
+	free(s->behind[TIER_HOST]);
+	free(s->behind[TIER_DISK]);
+	for (int64_t i = 0; i < s->n_copies; i++) {
+		free(s->copies[i].src);
+		free(s->copies[i].dst);
+	}
+	free(s->copies);
 	*s = (struct shadow_kv){0};
 }

@@ -80,6 +80,24 @@ static int in_wait(void *self, struct step_result *out, struct err *e)
 	return ERR_NONE;
 }
 
+static int in_transfer(void *self, const struct transfer *t, struct err *e)
+{
+	struct stand_in *w = self;
+	return w->inner.ops->transfer(w->inner.self, t, e);
+}
+
+static int in_transfers_done(void *self, struct transfer_news *out, struct err *e)
+{
+	struct stand_in *w = self;
+	return w->inner.ops->transfers_done(w->inner.self, out, e);
+}
+
+static int64_t in_transfer_next_ns(void *self)
+{
+	struct stand_in *w = self;
+	return w->inner.ops->transfer_next_ns(w->inner.self);
+}
+
 static void in_close(void *self)
 {
 	mem_free(self);
@@ -91,6 +109,9 @@ static const struct backend_ops in_ops = {.name = "stand-in",
 					  .wait_until = in_wait_until,
 					  .submit = in_submit,
 					  .wait = in_wait,
+					  .transfer = in_transfer,
+					  .transfers_done = in_transfers_done,
+					  .transfer_next_ns = in_transfer_next_ns,
 					  .close = in_close};
 
 static int stand_in(void *ctx, struct backend *b, struct err *e)

@@ -1,0 +1,70 @@
+/* KV pages out of the runner's arena and into it, all layers of one page side by side: keys, values, their scales, tags. */
+#include "core/err.h"
+#include "exec/runner_state.h"
+
+/* One array of one layer: where page `page` of it lies, and how many bytes it has. */
+struct part_of_page {
+	void *device;
+	size_t bytes;
+};
+
+enum { PARTS_OF_PAGE = 5 };
+
+static void parts_of(const struct runner *r, int32_t layer, int32_t page, struct part_of_page p[PARTS_OF_PAGE])
+{
+	const struct kv_layer *l = &r->kv[layer];
+	const struct kv_shape *s = &r->kv_shape;
+	size_t slots = (size_t)s->block_size, scales = slots * (size_t)s->n_kv_heads * sizeof(float);
+	size_t bytes = slots * (size_t)s->n_kv_heads * (size_t)s->head_dim * (size_t)num_bytes(s->type);
+	p[0] = (struct part_of_page){(uint8_t *)l->k + (size_t)page * bytes, bytes};
+	p[1] = (struct part_of_page){(uint8_t *)l->v + (size_t)page * bytes, bytes};
+	p[2] = (struct part_of_page){(uint8_t *)l->k_scale + (size_t)page * scales, l->k_scale ? scales : 0};
+	p[3] = (struct part_of_page){(uint8_t *)l->v_scale + (size_t)page * scales, l->v_scale ? scales : 0};
+	p[4] = (struct part_of_page){(uint8_t *)l->tags + (size_t)page * slots * sizeof *l->tags,
+				     l->tags ? slots * sizeof *l->tags : 0};
+}
+
+int64_t runner_page_bytes(const struct runner *r)
+{
+	struct part_of_page p[PARTS_OF_PAGE];
+	int64_t bytes = 0;
+	parts_of(r, 0, 0, p);
+	for (int i = 0; i < PARTS_OF_PAGE; i++)
+		bytes += (int64_t)p[i].bytes;
+	return bytes * r->n_layers;
+}
+
+static int check_page(const struct runner *r, int32_t page, struct err *e)
+{
+	if (page >= 0 && page < r->kv_shape.n_pages)
+		return ERR_NONE;
+	return err_set(e, ERR_INVARIANT, "page %d of %d is to be copied", page, r->kv_shape.n_pages);
+}
+
+int runner_page_out(struct runner *r, int32_t page, void *host, struct err *e)
+{
+	uint8_t *to = host;
+	int rc = check_page(r, page, e);
+	for (int32_t l = 0; l < r->n_layers && !rc; l++) {
+		struct part_of_page p[PARTS_OF_PAGE];
+		parts_of(r, l, page, p);
+		for (int i = 0; i < PARTS_OF_PAGE && !rc; to += p[i++].bytes)
+			if (p[i].bytes && r->ops->download(r->set, to, p[i].device, p[i].bytes))
+				rc = runner_kernel_failed(r, e);
+	}
+	return rc;
+}
+
+int runner_page_in(struct runner *r, int32_t page, const void *host, struct err *e)
+{
+	const uint8_t *from = host;
+	int rc = check_page(r, page, e);
+	for (int32_t l = 0; l < r->n_layers && !rc; l++) {
+		struct part_of_page p[PARTS_OF_PAGE];
+		parts_of(r, l, page, p);
+		for (int i = 0; i < PARTS_OF_PAGE && !rc; from += p[i++].bytes)
+			if (p[i].bytes && r->ops->upload(r->set, p[i].device, from, p[i].bytes))
+				rc = runner_kernel_failed(r, e);
+	}
+	return rc;
+}
