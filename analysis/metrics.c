@@ -17,8 +17,33 @@ void step_tally_init(struct step_tally *t, int64_t origin_ns)
 	*t = (struct step_tally){.origin_ns = origin_ns, .second_ends_ns = origin_ns + NS_PER_S};
 }
 
+void step_tally_free(struct step_tally *t)
+{
+	mem_free(t->seconds);
+	t->seconds = NULL;
+}
+
+static void add_to_second(struct step_tally *t, int64_t end_ns, int64_t tokens)
+{
+	int64_t second = (end_ns - t->origin_ns) / NS_PER_S, had = t->cap;
+	if (second >= t->cap) {
+		if (mem_grow((void **)&t->seconds, &t->cap, second + 1, sizeof *t->seconds)) {
+			t->no_memory = true;
+			return;
+		}
+		memset(t->seconds + had, 0, (size_t)(t->cap - had) * sizeof *t->seconds);
+	}
+	t->seconds[second] += tokens;
+	if (t->seconds[second] > t->most_in_second)
+		t->most_in_second = t->seconds[second];
+}
+
 void step_tally_add(struct step_tally *t, int64_t end_ns, int64_t tokens)
 {
+	if (t->any_order) {
+		add_to_second(t, end_ns, tokens);
+		return;
+	}
 	if (end_ns >= t->second_ends_ns) {
 		t->most_in_second = step_tally_most(t);
 		t->in_second = 0;
@@ -29,7 +54,7 @@ void step_tally_add(struct step_tally *t, int64_t end_ns, int64_t tokens)
 
 void step_tally_add_run(struct step_tally *t, const int64_t *end_ns, int64_t steps, int64_t tokens)
 {
-	if (end_ns[steps - 1] < t->second_ends_ns) {
+	if (!t->any_order && end_ns[steps - 1] < t->second_ends_ns) {
 		t->in_second += tokens * steps;
 		return;
 	}
@@ -39,6 +64,8 @@ void step_tally_add_run(struct step_tally *t, const int64_t *end_ns, int64_t ste
 
 int64_t step_tally_most(const struct step_tally *t)
 {
+	if (t->no_memory)
+		return -1;
 	return t->in_second > t->most_in_second ? t->in_second : t->most_in_second;
 }
 
@@ -298,7 +325,7 @@ static void rates(struct metrics *m)
 	m->total_token_throughput = per_second((double)(m->input_tokens + m->output_tokens), m->duration_ns);
 }
 
-static void from_stats(struct metrics *m, const struct engine_stats *s, const struct engine_config *c)
+static void from_stats(struct metrics *m, const struct engine_stats *s, const struct engine_config *c, int32_t replicas)
 {
 	double slots = c->kv_off ? 0 : s->kv_slot_ns; /* without a KV cache there are no shares of it */
 	m->prefix_hit_ratio = ratio((double)s->prefix_hit_tokens, (double)s->prefix_lookups_tokens);
@@ -309,7 +336,7 @@ static void from_stats(struct metrics *m, const struct engine_stats *s, const st
 	m->kv_internal_waste = ratio(s->kv_internal_ns, slots);
 	m->kv_reserved_waste = ratio(s->kv_reserved_ns, slots);
 	m->kv_external_waste = ratio(s->kv_external_ns, slots);
-	m->busy_share = ratio((double)s->busy_ns, (double)(s->end_ns - m->first_arrival_ns));
+	m->busy_share = ratio((double)s->busy_ns, (double)(s->end_ns - m->first_arrival_ns) * replicas);
 	m->host_share = ratio((double)s->host_ns, (double)s->busy_ns);
 	m->mean_step_ns = ratio((double)s->busy_ns, (double)s->steps);
 	m->mean_tokens_per_step = ratio((double)s->output_tokens, (double)s->steps);
@@ -336,7 +363,7 @@ int metrics_compute(struct metrics *m, const struct metrics_input *in, struct er
 	count(m, in);
 	rates(m);
 	goodput(m, in);
-	from_stats(m, in->stats, in->config);
+	from_stats(m, in->stats, in->config, in->replicas > 1 ? in->replicas : 1);
 	m->swap_out_bytes = in->stats->swap_out_blocks * in->page_bytes;
 	m->swap_in_bytes = in->stats->swap_in_blocks * in->page_bytes;
 	m->saved_bytes = in->stats->saved_blocks * in->page_bytes;
@@ -359,7 +386,8 @@ int metrics_compute(struct metrics *m, const struct metrics_input *in, struct er
 	mem_free(scratch);
 	if (rc)
 		return rc;
-	m->max_output_tokens_per_s = in->tally && m->completed ? (double)step_tally_most(in->tally) : NAN;
+	m->max_output_tokens_per_s =
+		in->tally && m->completed && step_tally_most(in->tally) >= 0 ? (double)step_tally_most(in->tally) : NAN;
 	rc = most_in_a_second(m, in, e);
 	return rc ? rc : ideal_hits(m, in->workload, e);
 }

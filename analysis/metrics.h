@@ -146,17 +146,24 @@ struct step_tally {
 	int64_t origin_ns; /* first arrival: seconds count from here */
 	int64_t second_ends_ns; /* of the second being counted */
 	int64_t in_second, most_in_second; /* tokens */
+	/* Steps of several replicas do not come in order: every second has its own count. */
+	bool any_order;
+	int64_t *seconds; /* [cap] */
+	int64_t cap;
+	bool no_memory; /* a count was lost: the most is not known */
 };
+void step_tally_free(struct step_tally *t); /* only with any_order is there anything to release */
 void step_tally_init(struct step_tally *t, int64_t origin_ns);
 void step_tally_add(struct step_tally *t, int64_t end_ns, int64_t tokens); /* in order of end_ns */
 void step_tally_add_run(struct step_tally *t, const int64_t *end_ns, int64_t steps, int64_t tokens); /* each */
-int64_t step_tally_most(const struct step_tally *t);
+int64_t step_tally_most(const struct step_tally *t); /* -1: not known */
 
 /* Everything metrics_compute reads. */
 struct metrics_input {
 	const struct workload *workload;
 	const struct request *requests; /* [workload->n] */
 	const struct engine_stats *stats;
+	int32_t replicas; /* the stats are of so many together; 0 = 1 */
 	const struct engine_config *config; /* as resolved by the engine */
 	int64_t page_bytes; /* a KV block's; 0 = not known */
 	const struct gaps *gaps; /* finished */

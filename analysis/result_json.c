@@ -391,6 +391,8 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_text(j, "weight_dtype", s->weight_dtype);
 	jout_text(j, "kv_cache_dtype", s->kv_dtype);
 	jout_int(j, "tensor_parallel_size", s->tensor_parallel);
+	jout_int(j, "replicas", s->replicas);
+	jout_text(j, "router", s->router);
 	jout_text(j, "cost", s->cost);
 	jout_real(j, "gpu_memory_utilization", s->gpu_memory_utilization);
 	jout_int(j, "num_gpu_blocks_override", s->num_gpu_blocks_override);

@@ -8,6 +8,8 @@
 #include "analysis/decisions.h"
 #include "analysis/gaps.h"
 #include "analysis/run_exec.h"
+#include "analysis/run_policy.h"
+#include "analysis/run_replicas.h"
 #include "analysis/store.h"
 #include "core/mem.h"
 #include "core/source.h"
@@ -42,6 +44,7 @@ void run_settings_default(struct run_settings *s)
 		.length_scale = 1,
 		.max_tokens_mode = "max",
 		.tensor_parallel = 1,
+		.replicas = 1,
 		.gpu_memory_utilization = 0.9,
 		.kv_host_latency = 10,
 		.kv_disk_latency = 100,
@@ -71,7 +74,8 @@ struct parts {
 	struct source *source;
 	struct backend backend;
 	struct backend before; /* what run_io put before it; else zero */
-	struct engine *engine;
+	struct engine *engine; /* NULL where several replicas serve it */
+	struct run_replicas *replicas;
 
 	bool kernels; /* an executor serves it */
 	struct run_exec exec;
@@ -304,28 +308,7 @@ static int configure(struct parts *p, struct err *e)
 
 static int open_policy(struct parts *p, struct err *e)
 {
-	const struct policy_desc *d;
-	int rc = policy_lookup(p->settings->policy, &d, e);
-	if (rc)
-		return rc;
-	/* A policy is told the resolved configuration; the engine keeps the one that was asked for. */
-	struct engine_config c = p->config;
-	rc = engine_config_resolve(&c, e);
-	if (rc)
-		return rc;
-	struct policy_setup setup;
-	engine_policy_setup(&c, &setup);
-	union policy_value *values = mem_zalloc((size_t)d->n_params + 1, sizeof *values);
-	if (!values)
-		return err_no_memory(e, "policy parameters");
-	rc = policy_parse_params(d, p->settings->policy_params, values, e);
-	if (rc == ERR_NONE) {
-		p->result->policy_params = policy_format_params(d, values);
-		rc = p->result->policy_params ? policy_open(&p->policy, d, values, &setup, e)
-					      : err_no_memory(e, "policy parameters");
-	}
-	mem_free(values);
-	return rc;
+	return run_policy_open(&p->policy, p->settings, &p->config, &p->result->policy_params, e);
 }
 
 /* Room for every token's time: request i has outputs[i] of them at most. */
@@ -407,6 +390,22 @@ static struct backend *outermost(struct parts *p)
 	return p->before.ops ? &p->before : &p->backend;
 }
 
+static int open_replicas(struct parts *p, const struct recorder *rec, struct err *e)
+{
+	const struct run_replicas_setup setup = {.settings = p->settings,
+						 .config = &p->config,
+						 .workload = p->workload,
+						 .requests = p->result->requests,
+						 .source = p->source,
+						 .cost = p->cost,
+						 .recorder = *rec};
+	p->tally.any_order = p->settings->replicas > 1;
+	int rc = run_replicas_open(&p->replicas, &setup, e);
+	if (rc == ERR_NONE)
+		p->result->engine = *engine_config(run_replicas_engine(p->replicas));
+	return rc;
+}
+
 static int open_engine(struct parts *p, struct err *e)
 {
 	const struct run_settings *s = p->settings;
@@ -418,6 +417,8 @@ static int open_engine(struct parts *p, struct err *e)
 				     .token = s->save_detailed ? on_token : NULL};
 	struct run_result *r = p->result;
 	int rc = source_create(&p->source, p->workload, p->config.max_concurrency, e);
+	if (rc == ERR_NONE && s->router)
+		return open_replicas(p, &rec, e);
 	if (rc == ERR_NONE)
 		rc = engine_create(&p->engine, &p->config, p->workload, r->requests, p->source, &p->policy, &rec, e);
 	if (rc == ERR_NONE)
@@ -465,6 +466,8 @@ static int make_parts(struct parts *p, struct err *e)
 static void free_parts(struct parts *p)
 {
 	engine_free(p->engine);
+	run_replicas_close(p->replicas);
+	step_tally_free(&p->tally);
 	source_free(p->source);
 	close_backend(p);
 	run_exec_close(&p->exec);
@@ -513,11 +516,15 @@ static int loop(struct parts *p, struct err *e)
 	if (replay)
 		hooks.stop = tape_player_stop(&p->backend, io->stop);
 	if (io->engine)
-		io->engine(io->ctx, p->engine);
+		io->engine(io->ctx, p->replicas ? run_replicas_engine(p->replicas) : p->engine);
 	double began = seconds();
-	int rc = engine_run(p->engine, outermost(p), &hooks, e);
+	int rc = p->replicas ? run_replicas_loop(p->replicas, &hooks, e)
+			     : engine_run(p->engine, outermost(p), &hooks, e);
 	r->sim_wall_s = seconds() - began;
-	engine_stats(p->engine, &r->stats);
+	if (p->replicas)
+		run_replicas_stats(p->replicas, &r->stats);
+	else
+		engine_stats(p->engine, &r->stats);
 	r->decision_hash = p->decisions.n ? decision_hash_value(&p->decisions) : 0;
 	r->memory_hash = p->decisions.n ? decision_hash_memory(&p->decisions) : 0;
 	r->tape.interrupted = p->kernels && rc == ERR_INTERRUPTED;
@@ -541,6 +548,7 @@ static int measure(struct parts *p, struct err *e)
 	const struct metrics_input in = {.workload = p->workload,
 					 .requests = r->requests,
 					 .stats = &r->stats,
+					 .replicas = p->settings->replicas,
 					 .config = &r->engine,
 					 .page_bytes = page_bytes(p),
 					 .gaps = &p->gaps,

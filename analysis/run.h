@@ -51,6 +51,9 @@ struct run_settings {
 	const char *model, *device; /* name or path of a spec */
 	const char *weight_dtype, *kv_dtype; /* NULL: the model's own; "auto" */
 	int32_t tensor_parallel; /* 1 */
+	int32_t replicas; /* 1 */
+	const char *router; /* sim/router.h; NULL: there is none, with one replica */
+	int64_t router_stale_ns; /* how old its view of loads may be; 0 */
 	const char *cost; /* "roofline" (NULL too), "linear:...", "constant:..." : sim/cost_models.h */
 	const struct profile *profile; /* cost "profiled": the measured tables (sim/profile.h); outlives the run */
 	double gpu_memory_utilization; /* 0.9 */

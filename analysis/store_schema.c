@@ -177,6 +177,9 @@ static const char *const migrations[] = {
 	" FROM runs r LEFT JOIN metrics m USING (run_id) GROUP BY r.run_id;",
 
 	/* 1 -> 2: what ran it, and what is needed to run it again */
+	"ALTER TABLE runs ADD COLUMN replicas INTEGER NOT NULL DEFAULT 1;"
+	"ALTER TABLE runs ADD COLUMN router TEXT;"
+	"ALTER TABLE runs ADD COLUMN router_stale_ns INTEGER;"
 	"ALTER TABLE runs ADD COLUMN backend_what TEXT;"
 	"ALTER TABLE runs ADD COLUMN weights TEXT;"
 	"ALTER TABLE runs ADD COLUMN tokenizer TEXT;"

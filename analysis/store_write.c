@@ -12,6 +12,7 @@
 #include "sim/profile.h"
 
 #define WHAT "storing the run"
+enum { STORE_SQL_RUN = 4096 };
 
 /* Runs a statement that has been bound and releases it. */
 static int finish(struct store *s, struct binder *b, struct err *e)
@@ -40,28 +41,30 @@ static int commit(struct store *s, int rc, struct err *e)
 
 /* --- the run's row ------------------------------------------------------------------------------------------------ */
 
-static const char insert_run[] =
-	"INSERT INTO runs (status, started, program_version, label, policy, policy_params, model, device, weight_dtype,"
-	" kv_cache_dtype, tensor_parallel_size, cost, backend, gpu_memory_utilization, num_gpu_blocks_override,"
-	" num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, max_concurrency, "
-	"abort_after_s, kv_cache,"
-	" prefix_caching, prefix_cache, prefix_eviction, cache_salt, cache_generated, swap_space, kv_offload_host, "
-	"kv_offload_disk, kv_transfer, kv_host_bandwidth, kv_host_latency, kv_disk_bandwidth, kv_disk_latency, "
-	"hit_visible, cache_at_start, "
-	"kv_retention, kv_window, kv_sink, scheduling_policy, "
-	"scheduling_params, predictor, victim, async_scheduling, seed, trace, trace_format,"
-	" trace_hash, workload_hash, requests, request_rate, burstiness, replay_speedup, length_scale, max_tokens_mode,"
-	" traffic_note, lengths_estimated, oracle, recorded, arguments, arm, profile_id, profile_hash, backend_what, "
-	"weights,"
-	" tokenizer, isa, threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, "
-	"kv_cache_memory_bytes, enforce_eager)"
-	" VALUES ('running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-	"?, "
-	"?, ?, ?, ?, ?, ?, ?, ?, "
-	"?, ?, "
-	"?, ?, "
-	"?, ?,"
-	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+/* What is bound, in this order, beside the status. */
+static const char run_columns[] =
+	"started, program_version, label, policy, policy_params, model, device, weight_dtype, kv_cache_dtype, "
+	"tensor_parallel_size, replicas, router, router_stale_ns, cost, backend, gpu_memory_utilization, "
+	"num_gpu_blocks_override, num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, "
+	"max_concurrency, abort_after_s, kv_cache, prefix_caching, prefix_cache, prefix_eviction, cache_salt, "
+	"cache_generated, swap_space, kv_offload_host, kv_offload_disk, kv_transfer, kv_host_bandwidth, "
+	"kv_host_latency, "
+	"kv_disk_bandwidth, kv_disk_latency, hit_visible, cache_at_start, kv_retention, kv_window, kv_sink, "
+	"scheduling_policy, scheduling_params, "
+	"predictor, victim, async_scheduling, seed, trace, trace_format, trace_hash, workload_hash, requests, "
+	"request_rate, burstiness, replay_speedup, length_scale, max_tokens_mode, traffic_note, lengths_estimated, "
+	"oracle, recorded, arguments, arm, profile_id, profile_hash, backend_what, weights, tokenizer, isa, "
+	"threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, kv_cache_memory_bytes, "
+	"enforce_eager";
+
+/* "INSERT INTO runs (...) VALUES ('running', ?, ?, ...)" with as many places as there are columns. */
+static void insert_run_sql(char sql[STORE_SQL_RUN])
+{
+	int n = snprintf(sql, STORE_SQL_RUN, "INSERT INTO runs (status, %s) VALUES ('running', ?", run_columns);
+	for (const char *c = run_columns; (c = strchr(c, ',')); c++)
+		n += snprintf(sql + n, (size_t)(STORE_SQL_RUN - n), ", ?");
+	snprintf(sql + n, (size_t)(STORE_SQL_RUN - n), ")");
+}
 
 static void bind_serving(struct binder *b, const struct run_settings *s, const struct run_result *r)
 {
@@ -74,6 +77,9 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_text(b, s->weight_dtype);
 	bind_text(b, s->kv_dtype);
 	bind_int(b, s->tensor_parallel);
+	bind_int(b, s->replicas);
+	bind_text(b, s->router);
+	bind_int_if(b, s->router != NULL, s->router_stale_ns);
 	bind_text(b, s->cost);
 	bind_text(b, r->backend);
 	bind_real(b, s->gpu_memory_utilization);
@@ -167,7 +173,9 @@ static int add_run(struct store *s, const struct run_settings *settings, const s
 		   const struct run_result *r, struct err *e)
 {
 	struct binder b = {0};
-	int rc = store_prepare(s, &b.q, insert_run, WHAT, e);
+	char sql[STORE_SQL_RUN];
+	insert_run_sql(sql);
+	int rc = store_prepare(s, &b.q, sql, WHAT, e);
 	if (rc)
 		return rc;
 	bind_date(&b, settings->started_unix_s);

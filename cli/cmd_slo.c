@@ -61,7 +61,7 @@ static int price_of(struct slo_row *row, struct err *e)
 		return ERR_NONE;
 	int rc = device_load(&d, row->settings->device, e);
 	if (rc == ERR_NONE)
-		row->price_per_hour = d.price_per_hour * row->settings->tensor_parallel;
+		row->price_per_hour = d.price_per_hour * row->settings->tensor_parallel * row->settings->replicas;
 	return rc;
 }
 

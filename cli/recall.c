@@ -139,6 +139,9 @@ static int settle(struct recalled *r, bool several, struct store *s, const char 
 		rc = err_set(e, ERR_INPUT,
 			     "run %" PRId64 " was number %d of its command line's runs, which makes %d now",
 			     r->recipe.run_id, r->recipe.arm + 1, r->arms.n);
+	if (rc == ERR_NONE && r->arms.at[r->recipe.arm].s.replicas > 1)
+		rc = err_set(e, ERR_INPUT, "run %" PRId64 " had %d replicas: decision logs are shown of one alone",
+			     r->recipe.run_id, r->arms.at[r->recipe.arm].s.replicas);
 	if (rc == ERR_NONE)
 		rc = load(r, e);
 	if (rc == ERR_NONE)

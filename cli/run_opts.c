@@ -196,6 +196,9 @@ static int check_hardware(const struct run_settings *s, struct err *e)
 	if (s->tensor_parallel != 1 && s->backend != BACKEND_SIM)
 		return err_set(e, ERR_INPUT, "--tensor-parallel-size %d: real kernels run on one device",
 			       s->tensor_parallel);
+	if ((s->replicas > 1 || s->router) && s->backend != BACKEND_SIM)
+		return err_set(e, ERR_INPUT,
+			       "--replicas and --router: real kernels serve as one; several replicas are simulated");
 	if (run_backend_executes(s->backend)) {
 		if (s->model || s->weights)
 			return ERR_NONE;
@@ -278,6 +281,12 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 	}
 	arm->s.engine.kv_off = !arm->kv_cache;
 	arm->s.engine.cache_prompts_only = !arm->cache_generated;
+	arm->s.router_stale_ns = (int64_t)(arm->router_staleness * 1e6);
+	if (arm->s.replicas > 1 && !arm->s.router)
+		arm->s.router = "round_robin";
+	if (arm->router_staleness > 0 && !arm->s.router)
+		return err_set(e, ERR_INPUT, "--router-staleness %g: there is no router without --replicas",
+			       arm->router_staleness);
 	if (retentions)
 		trim_retention(&arm->s.engine);
 	int rc = set_policy(arm, policy, e);
@@ -319,6 +328,9 @@ static int set_reports(struct arm *arm, const struct run_opts *o, struct err *e)
 		return err_set(e, ERR_INPUT,
 			       "--scheduling-policy edf goes by when first tokens are due: give --goodput "
 			       "ttft:MILLISECONDS");
+	if (s->replicas > 1 && s->record == RECORD_STEPS)
+		return err_set(e, ERR_INPUT, "--record steps: steps are kept of one replica alone, not of %d",
+			       s->replicas);
 	s->tokenizer = o->trace.tokenizer;
 	s->num_prompts = o->trace.num_prompts;
 	s->request_rate = o->trace.request_rate;

@@ -105,6 +105,13 @@ extern const char *const onoff_names[], *const hit_visible_names[];
 	X(s.tensor_parallel, tensor_parallel_size, "tensor-parallel-size", OPT_INT32, OPT_LIST, "N", 1, 1024, NULL, \
 	  "Devices that hold one model together, each a part of every matrix and of the KV heads, and sum up what they have "  \
 	  "over their links (Megatron-style). Default 1.") \
+	X(s.replicas, replicas, "replicas", OPT_INT32, OPT_LIST, "N", 1, 1024, NULL, \
+	  "Servers that share the traffic, each a whole of what is described here. Default 1.") \
+	X(s.router, router, "router", OPT_STRING, OPT_LIST, "ROUTER", 0, 0, NULL, \
+	  "Which replica gets a request: round_robin (default), random, least_outstanding, least_tokens, power_of_two, " \
+	  "prefix_affinity or session_affinity: docs/replicas.md.") \
+	X(router_staleness, router_staleness, "router-staleness", OPT_DOUBLE, OPT_LIST, "MS", 0, 1e9, NULL, \
+	  "How old the router's view of the replicas' loads may be, in milliseconds. Default 0.") \
 	X(s.engine.max_concurrency, max_concurrency, "max-concurrency", OPT_INT32, OPT_LIST, "N", 0, INT32_MAX, NULL, \
 	  "The client sends no more requests than that at once; the others wait at the client, and their latency counts " \
 	  "from when they were meant to arrive. Default 0: no limit.") \
@@ -220,6 +227,7 @@ int run_opts_reports(struct run_settings *s, const struct run_opts *o, struct er
 struct arm {
 	struct run_settings s;
 	bool kv_cache, cache_generated;
+	double router_staleness;
 	const char *scheduling_policy, *predictor, *chunked_prefill, *long_prefill; /* as typed, or NULL */
 	char *policy, *params, *label; /* what s points at */
 };

@@ -124,6 +124,9 @@ struct engine_stats {
 	double kv_external_ns; /* contiguous manager: free, but in holes too small for the head of the queue */
 };
 
+/* Of several replicas: counts are added, "most" figures are those of the one that had most. */
+void engine_stats_add(struct engine_stats *to, const struct engine_stats *one);
+
 /* Engine over w with `policy` (policies/registry.h makes one; it stays the caller's). `requests` is [w->n], zeroed.
  * Configuration errors (a budget below max_num_seqs, ...) are ERR_INPUT and name both values. */
 int engine_create(struct engine **out, const struct engine_config *c, const struct workload *w,

@@ -11,6 +11,7 @@ struct member_state {
 	int64_t wake_ns; /* idle: when it wants another round; INT64_MAX: when something comes */
 	int64_t in_flight;
 	bool ready; /* to begin a round now */
+	int32_t told; /* requests of its engine's list of ended ones that the router knows of */
 };
 
 struct cluster {
@@ -19,8 +20,7 @@ struct cluster {
 	int32_t *heap; /* [n_heap] members with a step running, by (end, number) */
 	int32_t n, n_heap;
 	struct source *source;
-	cluster_route route;
-	void *ctx;
+	const struct cluster_router *router;
 	int64_t told, now_ns;
 	bool dependent; /* what ends may cause arrivals before the next known one */
 };
@@ -80,12 +80,29 @@ static int catch_up(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
 	return code;
 }
 
+/* The router hears of the requests that have ended since; `anew`: the engine has begun another list. */
+static void tell_ended(struct cluster *c, int32_t m, bool anew)
+{
+	int32_t n, *told = &c->states[m].told;
+	const int32_t *ended = engine_ended(c->members[m].engine, &n);
+	for (int32_t i = anew ? 0 : *told; c->router->ended && i < n; i++)
+		c->router->ended(c->router->ctx, m, ended[i]);
+	*told = n;
+}
+
+static int take_in(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
+{
+	int code = engine_ingest(c->members[m].engine, now_ns, e);
+	tell_ended(c, m, false);
+	return code;
+}
+
 static int route_arrivals(struct cluster *c, int64_t now_ns, struct err *e)
 {
 	int64_t arrival_ns;
 	int32_t req;
 	while ((req = source_pop(c->source, now_ns, &arrival_ns)) >= 0) {
-		int32_t m = c->route(c->ctx, req, now_ns);
+		int32_t m = c->router->route(c->router->ctx, req, now_ns);
 		if (m < 0 || m >= c->n)
 			return err_set(e, ERR_INPUT, "the router chose replica %d of %d", m, c->n);
 		if (source_push(c->members[m].inbox, req, arrival_ns, e))
@@ -113,8 +130,10 @@ static int go(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
 		const struct batch *batch;
 		int64_t until = INT64_MAX;
 		int code = catch_up(c, m, now_ns, e);
-		if (!code)
-			code = engine_begin(g, now_ns, &next, &batch, &until, e);
+		if (code)
+			return code;
+		code = engine_begin(g, now_ns, &next, &batch, &until, e);
+		tell_ended(c, m, true);
 		if (!code)
 			code = engine_start_transfers(g, b, e);
 		if (!code && next == ENGINE_BATCH)
@@ -126,7 +145,7 @@ static int go(struct cluster *c, int32_t m, int64_t now_ns, struct err *e)
 			/* The policy rejected somebody, who made room at the client; of those who come, some may be as well. */
 			do
 				code = route_arrivals(c, now_ns, e);
-			while (!code && !(code = engine_ingest(g, now_ns, e)) && source_next_ns(c->source) <= now_ns);
+			while (!code && !(code = take_in(c, m, now_ns, e)) && source_next_ns(c->source) <= now_ns);
 			if (code)
 				return code;
 			continue;
@@ -158,6 +177,7 @@ static int end_steps(struct cluster *c, int64_t now_ns, struct err *e)
 		int code = engine_end(c->members[m].engine, &s->res, e);
 		if (code)
 			return code;
+		tell_ended(c, m, true);
 	}
 	return ERR_NONE;
 }
@@ -189,12 +209,14 @@ static int take_arrivals(struct cluster *c, int64_t now_ns, struct err *e)
 			if (has_work(&c->states[m], now_ns)) {
 				code = catch_up(c, m, now_ns, e);
 				if (!code)
-					code = engine_ingest(c->members[m].engine, now_ns, e);
+					code = take_in(c, m, now_ns, e);
 			}
 		any = source_next_ns(c->source) <= now_ns;
 		for (int32_t m = 0; m < c->n && !code && !any; m++)
-			if (has_work(&c->states[m], now_ns))
+			if (has_work(&c->states[m], now_ns)) {
 				code = engine_give_up(c->members[m].engine, now_ns, &any, e);
+				tell_ended(c, m, false);
+			}
 	}
 	return code;
 }
@@ -254,10 +276,10 @@ static int loop(struct cluster *c, const struct run_hooks *hooks, int64_t total,
 	return code;
 }
 
-int cluster_run(struct cluster_member *members, int32_t n, struct source *source, cluster_route route, void *ctx,
+int cluster_run(struct cluster_member *members, int32_t n, struct source *source, const struct cluster_router *router,
 		const struct run_hooks *hooks, struct err *e)
 {
-	struct cluster c = {.members = members, .n = n, .source = source, .route = route, .ctx = ctx};
+	struct cluster c = {.members = members, .n = n, .source = source, .router = router};
 	c.states = mem_zalloc((size_t)n, sizeof *c.states);
 	c.heap = mem_alloc((size_t)n * sizeof *c.heap);
 	int code = c.states && c.heap ? ERR_NONE : err_no_memory(e, "replicas");

@@ -12,11 +12,17 @@ struct cluster_member {
 	struct backend *backend; /* its own */
 };
 
-/* Chooses the member for a request arriving at now_ns; 0 .. n-1. */
-typedef int32_t (*cluster_route)(void *ctx, int32_t req, int64_t now_ns);
+/* Who serves what. */
+struct cluster_router {
+	void *ctx;
+	/* Chooses the member for a request arriving at now_ns; 0 .. n-1. */
+	int32_t (*route)(void *ctx, int32_t req, int64_t now_ns);
+	/* A request has ended there (finished, rejected, aborted). May be NULL. */
+	void (*ended)(void *ctx, int32_t member, int32_t req);
+};
 
 /* Runs until every request of `source` has ended. Ties: step ends before arrivals before member number. */
-int cluster_run(struct cluster_member *members, int32_t n, struct source *source, cluster_route route, void *ctx,
+int cluster_run(struct cluster_member *members, int32_t n, struct source *source, const struct cluster_router *router,
 		const struct run_hooks *hooks, struct err *e);
 
 #endif

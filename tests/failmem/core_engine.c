@@ -96,7 +96,7 @@ static int serve(const struct world *c, const struct workload *w, struct err *e)
 		rc = engine_create(&engine, &cfg, w, requests, inbox ? inbox : source, &policy, &rec, e);
 	if (!rc && c->cluster) {
 		struct cluster_member member = {engine, inbox, &backend};
-		rc = cluster_run(&member, 1, source, to_the_only_one, NULL, NULL, e);
+		rc = cluster_run(&member, 1, source, &(struct cluster_router){.route = to_the_only_one}, NULL, e);
 	} else if (!rc) {
 		rc = engine_run(engine, &backend, NULL, e);
 	}

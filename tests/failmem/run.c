@@ -44,6 +44,7 @@ static void make_work(void)
 struct setup {
 	const char *policy, *params, *cost;
 	bool prefix_caching, priority, detailed, with_model;
+	const char *router; /* of three replicas */
 	const char *db;
 };
 
@@ -81,6 +82,8 @@ static int once(void *ctx, char text[1024])
 	s.engine.check = true;
 	s.save_detailed = u->detailed;
 	s.record = RECORD_STEPS;
+	s.replicas = u->router ? 3 : 1;
+	s.router = u->router;
 	s.num_gpu_blocks_override = u->with_model ? 0 : 20;
 	s.model = u->with_model ? "llama-3.1-8b" : NULL;
 	s.device = u->with_model ? "h100-sxm" : NULL;
@@ -137,6 +140,15 @@ static void model_and_device_survive(void)
 	workload_free(&work);
 }
 
+static void replicas_survive(void)
+{
+	struct setup u = {
+		.policy = "chunked", .cost = "constant:10ms", .prefix_caching = true, .router = "prefix_affinity"};
+	make_work();
+	CU_ASSERT(failing_mem_each(once, &u, 0) > 10);
+	workload_free(&work);
+}
+
 static void the_database_survives(void)
 {
 	struct setup u = {.policy = "chunked", .cost = "constant:10ms", .db = temp_path("a.db")};
@@ -152,6 +164,7 @@ int main(void)
 		{"prefix_cache_and_priorities_survive", prefix_cache_and_priorities_survive},
 		{"every_tokens_time_survives", every_tokens_time_survives},
 		{"model_and_device_survive", model_and_device_survive},
+		{"replicas_survive", replicas_survive},
 		{"the_database_survives", the_database_survives},
 	};
 	return SUITE_RUN("failmem_run", tests);

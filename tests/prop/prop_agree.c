@@ -164,7 +164,7 @@ static int run_engine(const struct random_case *c, const struct workload *w, con
 	int rc = set_up(&m, c, w, how, out, e);
 	if (!rc && how->cluster) {
 		struct cluster_member member = {m.engine, m.inbox, &m.backend};
-		rc = cluster_run(&member, 1, m.source, route_first, NULL, NULL, e);
+		rc = cluster_run(&member, 1, m.source, &(struct cluster_router){.route = route_first}, NULL, e);
 	} else if (!rc && how->tables) {
 		rc = run_looking(&m, out, e);
 	} else if (!rc) {

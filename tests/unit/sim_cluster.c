@@ -111,8 +111,10 @@ static void run(const struct workload *w, const struct setting *s, int32_t n_mem
 		CU_ASSERT_EQUAL_FATAL(engine_create(&members[m].engine, &c, w, requests, inbox, &policies[m], &rec, &e),
 				      ERR_NONE);
 	}
-	int code = n_members ? cluster_run(members, n_members, source, route_by_turn, &n_members, NULL, &e)
-			     : engine_run(members[0].engine, &backends[0], NULL, &e);
+	int code = n_members
+			   ? cluster_run(members, n_members, source,
+					 &(struct cluster_router){.ctx = &n_members, .route = route_by_turn}, NULL, &e)
+			   : engine_run(members[0].engine, &backends[0], NULL, &e);
 	CHECK_INT(code, ERR_NONE);
 	if (code)
 		CHECK_STR(e.text, "");

@@ -1,0 +1,31 @@
+/* run_replicas.h: several replicas serve one workload: the part of a run that differs then. Simulated only. */
+#ifndef ANALYSIS_RUN_REPLICAS_H
+#define ANALYSIS_RUN_REPLICAS_H
+
+#include "analysis/run.h"
+#include "core/record.h"
+#include "core/source.h"
+
+struct cost;
+struct run_replicas;
+
+struct run_replicas_setup {
+	const struct run_settings *settings; /* replicas, router, router_stale_ns, policy and its parameters, seed */
+	const struct engine_config *config; /* of each */
+	const struct workload *workload;
+	struct request *requests; /* [workload->n] shared: each belongs to one replica */
+	struct source *source; /* of all arrivals */
+	struct cost *cost;
+	struct recorder recorder;
+};
+
+/* ERR_INPUT: an unknown router, a policy that cannot. Everything in the setup must outlive it. */
+int run_replicas_open(struct run_replicas **out, const struct run_replicas_setup *s, struct err *e);
+void run_replicas_close(struct run_replicas *r); /* NULL is fine */
+int run_replicas_loop(struct run_replicas *r, const struct run_hooks *hooks, struct err *e);
+/* Of all together: counts are sums, "most" figures those of the replica that had most. */
+void run_replicas_stats(const struct run_replicas *r, struct engine_stats *out);
+/* The first one: any of them tells of every request. */
+const struct engine *run_replicas_engine(const struct run_replicas *r);
+
+#endif
