@@ -219,7 +219,8 @@ static enum plan_status admit_fits(struct engine *g, int32_t req, const struct a
 		return PLAN_OK;
 	g->hit.blocked_req = req;
 	g->hit.blocked_growth = g->pool.growth;
-	g->pool.watch = g->hit.missed;
+	if (g->cfg.prefix_caching && kv_watch(&g->pool, g->hit_blocks, g->hit.pages, g->hit.missed, &g->fault))
+		return PLAN_BAD;
 	g->hit.blocked_whole = o->whole_must_fit;
 	g->hit.blocked_tokens = *tokens;
 	g->hit.blocked_reserve = o->reserve;

@@ -32,8 +32,15 @@ static inline bool kv_chain_remove(struct kv_pool *p, uint64_t key, int32_t bloc
 	return twin || kv_chain_has(p, next, key);
 }
 
+/* Did the lookup that is watched find it? (kv_watch) */
+static inline bool kv_was_found(const struct kv_pool *p, int32_t block)
+{
+	return p->found[block / 8] >> block % 8 & 1;
+}
+
 /* A block's content makes room for a new use: the watcher is told, then it is nobody's. Returns what to add to growth: a
- * lookup finds its twin from now on, which may be in use and so cost nothing. Other counters are the caller's. */
+ * lookup finds its twin from now on, which may be in use and so cost nothing; or the one that is watched had found it, and
+ * stops there from now on. Other counters are the caller's. */
 static inline bool kv_forget(struct kv_pool *p, int32_t block, uint64_t key)
 {
 	if (p->watcher.losing)
@@ -41,7 +48,7 @@ static inline bool kv_forget(struct kv_pool *p, int32_t block, uint64_t key)
 	bool twin = kv_chain_remove(p, key, block);
 	p->duplicates += twin;
 	p->content[block] = 0;
-	return twin;
+	return twin || kv_was_found(p, block);
 }
 
 #endif

@@ -37,7 +37,8 @@ static int init_index(struct kv_pool *p, bool tree, struct err *e)
 	p->content = mem_zalloc(n, sizeof *p->content);
 	p->chain = mem_alloc(chains * sizeof *p->chain);
 	p->chain_next = mem_alloc(n * sizeof *p->chain_next);
-	if (!p->ref || !p->content || !p->chain || !p->chain_next)
+	p->found = mem_zalloc(n / 8 + 1, sizeof *p->found);
+	if (!p->ref || !p->content || !p->chain || !p->chain_next || !p->found)
 		return err_no_memory(e, "prefix cache");
 	memset(p->chain, 0xff, chains * sizeof *p->chain); /* KV_NO_BLOCK */
 	return ERR_NONE;
@@ -70,6 +71,8 @@ void kv_pool_free(struct kv_pool *p)
 	mem_free(p->content);
 	mem_free(p->chain);
 	mem_free(p->chain_next);
+	mem_free(p->found);
+	mem_free(p->found_ids);
 	memset(p, 0, sizeof *p);
 }
 
@@ -117,6 +120,22 @@ void kv_remember_all(struct kv_pool *p, const int32_t *ids, const uint64_t *keys
 	}
 	p->growth += watched;
 	p->changes += (uint64_t)n;
+}
+
+int kv_watch(struct kv_pool *p, const int32_t *ids, int32_t n, uint64_t missed, struct err *e)
+{
+	for (int64_t i = 0; i < p->n_found; i++)
+		p->found[p->found_ids[i] / 8] = 0;
+	p->n_found = 0;
+	p->watch = missed;
+	if (mem_grow((void **)&p->found_ids, &p->cap_found, n, sizeof *p->found_ids))
+		return err_no_memory(e, "prefix cache");
+	for (int32_t i = 0; i < n; i++) {
+		p->found_ids[i] = ids[i];
+		p->found[ids[i] / 8] |= (uint8_t)(1 << ids[i] % 8);
+	}
+	p->n_found = n;
+	return ERR_NONE;
 }
 
 void kv_remember(struct kv_pool *p, int32_t block, uint64_t key)

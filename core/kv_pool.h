@@ -5,7 +5,7 @@
  * leaves a hole that allocation steps over; the ring is rewritten when holes fill it, which costs O(1) amortised. So
  * allocating and freeing n blocks is one pass over an array, in exact LRU order.
  *
- * Caching costs at most 47 bytes a block: 20 for what is known of each, up to 11 for the ring (a third more places than
+ * Caching costs at most 48 bytes a block: 20 and a bit for what is known of each, up to 11 for the ring (a third more places than
  * blocks, rounded up to a power of two) and up to 16 for the heads of chains (twice as many as blocks, rounded up).
  */
 #ifndef CORE_KV_POOL_H
@@ -50,8 +50,12 @@ struct kv_pool {
 	int32_t *chain_next; /* [num_blocks] the next one of the same chain, for blocks with content */
 	int64_t chain_mask;
 	/* Grows when a lookup that stopped at the page `watch` could find more now, or the same at less cost: that page was
-	 * added, or a block became referenced. */
+	 * added, a block became referenced, or one that it had found (kv_watch) was given away, so that its page could be
+	 * added anew by somebody who holds it. */
 	uint64_t growth;
+	uint8_t *found; /* [num_blocks / 8 + 1] a bit for each block that kv_watch was told of, which are */
+	int32_t *found_ids; /* [n_found] */
+	int64_t n_found, cap_found;
 	uint64_t watch; /* 0 = it did not stop for want of a page */
 	uint64_t changes; /* grows with anything that could change a lookup's answer or who holds what it found */
 };
@@ -71,6 +75,10 @@ static inline int32_t kv_alloc_plain(struct kv_pool *p)
 	p->n_free--;
 	return p->ring[p->head++ & p->ring_mask];
 }
+
+/* A lookup found these blocks and stopped at the page `missed` (0: it found all): growth tells when it could fare better.
+ * The blocks of the lookup before are forgotten. */
+int kv_watch(struct kv_pool *p, const int32_t *ids, int32_t n, uint64_t missed, struct err *e);
 
 /* Drops one reference from each; those that fall to none join the free list, the last one first, and keep their
  * content. */

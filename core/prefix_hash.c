@@ -61,7 +61,7 @@ static int64_t take_blocks(struct kv_pool *p, int64_t at, int32_t n, int32_t *id
 static void hash_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 {
 	enum { BATCH = 32 };
-	uint64_t keys[BATCH], twins = 0;
+	uint64_t keys[BATCH], grown = 0;
 	int32_t forgotten = 0;
 	bool watched = p->watcher.losing != NULL;
 	for (int32_t from = 0; from < n; from += BATCH) {
@@ -73,9 +73,10 @@ static void hash_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 				continue;
 			forgotten++;
 			if (watched || *first != id || p->chain_next[id] != KV_NO_BLOCK) {
-				twins += kv_forget(p, id, keys[i]);
+				grown += kv_forget(p, id, keys[i]);
 				continue;
 			}
+			grown += kv_was_found(p, id);
 			*first = KV_NO_BLOCK; /* mostly a chain holds one block */
 			p->content[id] = 0;
 		}
@@ -84,7 +85,7 @@ static void hash_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 	p->n_cached -= forgotten;
 	p->evicted += forgotten;
 	p->changes += (uint64_t)forgotten;
-	p->growth += twins;
+	p->growth += grown;
 }
 
 /* The last one first, as often as there is room in the ring. */

@@ -1213,7 +1213,7 @@ static void give_up(struct ref *f, int32_t req)
 		list_remove(f->swapped, &f->n_swapped, req);
 		r->waited_ns[WAIT_MEMORY] += f->now_ns - f->q[req].out_since_ns;
 	} else {
-		list_remove(f->waiting, &f->n_waiting, req);
+		stop_waiting(f, req);
 	}
 	if (r->state == REQUEST_PREEMPTED) {
 		int64_t out_ns = f->now_ns - f->q[req].out_since_ns;

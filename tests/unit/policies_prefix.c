@@ -222,9 +222,53 @@ static void steps_taken_at_once_have_their_blocks(void)
 	}
 }
 
+/* Request 5 is turned away; pages it had found are given to others, then computed anew by one that runs (3), which makes them
+ * free for it. A head that is only looked at again when the page it lacked comes would wait until 1013. */
+static void a_page_that_was_lost_and_comes_again_lets_the_head_in(void)
+{
+	struct sched s;
+	sched_init(&s, "vllm_v1", "long_prefill_token_threshold=12");
+	s.cfg.block_size = 2;
+	s.cfg.num_blocks = 42;
+	s.cfg.max_num_seqs = 2;
+	s.cfg.max_num_batched_tokens = 3;
+	s.cfg.prefix_caching = true;
+	s.cfg.prefix_cache = PREFIX_HASH;
+	s.cfg.hit_visible = HIT_VISIBLE_COMMIT;
+	s.cfg.queue_order = QUEUE_PRIORITY;
+	s.cfg.async_scheduling = true;
+	s.cfg.max_concurrency = 2;
+	s.a = 5;
+	s.b = 1;
+	s.c = 2;
+	sched_add(&s, 117, 1, 0);
+	sched_add(&s, 0, 6, 47);
+	s.w.specs[1].max_tokens = 48;
+	sched_add(&s, 213, 55, 12);
+	sched_add(&s, 29, 63, 0);
+	sched_share(&s, 3, 58);
+	sched_add(&s, 0, 63, 0);
+	sched_add(&s, 585, 21, 0);
+	s.w.specs[5].priority = 1;
+	sched_share(&s, 3, 17);
+	sched_after(&s, 0, 1);
+	sched_after(&s, 0, 3);
+	sched_after(&s, 2, 3);
+	sched_after(&s, 2, 4);
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	int64_t admitted_ns = -1;
+	for (int64_t i = 0; i < s.n_events; i++)
+		if (s.events[i].kind == EVENT_ADMIT && s.events[i].req == 5)
+			admitted_ns = s.events[i].at_ns;
+	CHECK_INT(admitted_ns, 1005);
+	sched_free(&s);
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
+		{"a_page_that_was_lost_and_comes_again_lets_the_head_in",
+		 a_page_that_was_lost_and_comes_again_lets_the_head_in},
 		{"fully_cached_prompt_computes_its_last_token", fully_cached_prompt_computes_its_last_token},
 		{"pages_are_found_once_visible", pages_are_found_once_visible},
 		{"hits_are_counted_on_first_admission_only", hits_are_counted_on_first_admission_only},
