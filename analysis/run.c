@@ -73,6 +73,8 @@ struct parts {
 	struct policy policy;
 	struct source *source;
 	struct backend backend;
+	struct link_speeds links; /* valid if has_links: the simulator's, between tiers */
+	bool has_links;
 	struct backend before; /* what run_io put before it; else zero */
 	struct engine *engine; /* NULL where several replicas serve it */
 	struct run_replicas *replicas;
@@ -279,10 +281,12 @@ static int set_links(struct parts *p, struct err *e)
 			"specification says (host_gb_s)");
 	const struct link_speed to_host = {(int64_t)host, (int64_t)(s->kv_host_latency * 1e3)};
 	const struct link_speed to_disk = {(int64_t)disk, (int64_t)(s->kv_disk_latency * 1e3)};
-	struct link_speeds speeds = {.page_bytes = page_bytes(p)};
-	speeds.of[LINK_DEVICE_HOST] = speeds.of[LINK_HOST_DEVICE] = to_host;
-	speeds.of[LINK_HOST_DISK] = speeds.of[LINK_DISK_HOST] = to_disk;
-	sim_backend_links(&p->backend, &speeds);
+	struct link_speeds *speeds = &p->links;
+	*speeds = (struct link_speeds){.page_bytes = page_bytes(p)};
+	speeds->of[LINK_DEVICE_HOST] = speeds->of[LINK_HOST_DEVICE] = to_host;
+	speeds->of[LINK_HOST_DISK] = speeds->of[LINK_DISK_HOST] = to_disk;
+	p->has_links = true;
+	sim_backend_links(&p->backend, speeds);
 	return ERR_NONE;
 }
 
@@ -398,6 +402,7 @@ static int open_replicas(struct parts *p, const struct recorder *rec, struct err
 						 .requests = p->result->requests,
 						 .source = p->source,
 						 .cost = p->cost,
+						 .links = p->has_links ? &p->links : NULL,
 						 .recorder = *rec};
 	p->tally.any_order = p->settings->replicas > 1;
 	int rc = run_replicas_open(&p->replicas, &setup, e);

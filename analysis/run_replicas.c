@@ -32,6 +32,8 @@ static int open_replica(struct run_replicas *r, int32_t m, const struct run_repl
 	int rc = run_policy_open(&x->policy, s->settings, &c, NULL, e);
 	if (rc == ERR_NONE)
 		rc = sim_backend_create(&x->backend, s->cost, e);
+	if (rc == ERR_NONE && s->links)
+		sim_backend_links(&x->backend, s->links);
 	if (rc == ERR_NONE)
 		rc = source_create_inbox(&member->inbox, s->source, e);
 	member->backend = &x->backend;

@@ -3,6 +3,7 @@
 #define ANALYSIS_RUN_REPLICAS_H
 
 #include "analysis/run.h"
+#include "core/links.h"
 #include "core/record.h"
 #include "core/source.h"
 
@@ -16,6 +17,7 @@ struct run_replicas_setup {
 	struct request *requests; /* [workload->n] shared: each belongs to one replica */
 	struct source *source; /* of all arrivals */
 	struct cost *cost;
+	const struct link_speeds *links; /* of each, to tiers of its own; NULL = it has none */
 	struct recorder recorder;
 };
 
