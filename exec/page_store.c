@@ -34,7 +34,7 @@ int page_store_open(struct page_store *s, struct runner *r, int32_t n_host, int3
 {
 	*s = (struct page_store){.runner = r, .page_bytes = runner_page_bytes(r), .n_host = n_host, .fd = -1};
 	if (n_host) {
-		s->host = mem_alloc((size_t)n_host * (size_t)s->page_bytes);
+		s->host = runner_host_alloc(r, (size_t)n_host * (size_t)s->page_bytes);
 		if (!s->host)
 			return err_set(e, ERR_MEMORY,
 				       "out of memory: %d KV pages of %lld bytes in host memory: give it less", n_host,
@@ -46,7 +46,8 @@ int page_store_open(struct page_store *s, struct runner *r, int32_t n_host, int3
 
 void page_store_close(struct page_store *s)
 {
-	mem_free(s->host);
+	if (s->host)
+		runner_host_free(s->runner, s->host);
 	if (s->n_disk && s->fd >= 0)
 		close(s->fd);
 	*s = (struct page_store){.fd = -1};
@@ -110,14 +111,35 @@ static int copy_page(struct page_store *s, enum tier from, enum tier to, int32_t
 		return runner_page_in(s->runner, dst, host_page(s, src), e);
 	if (from == TIER_HOST && to == TIER_DISK)
 		return disk_write(s, dst, host_page(s, src), e);
-	if (from == TIER_DISK && to == TIER_HOST)
-		return disk_read(s, src, host_page(s, dst), e);
+	if (from == TIER_DISK && to == TIER_HOST) {
+		rc = runner_pages_settle(s->runner, e);
+		return rc ? rc : disk_read(s, src, host_page(s, dst), e);
+	}
 	return err_set(e, ERR_INVARIANT, "there is no way from %s to %s memory", tier_names[from], tier_names[to]);
+}
+
+/* Between the device's memory and the host's: all pages at once. */
+static int move_pages(struct page_store *s, const struct transfer *t, struct err *e)
+{
+	bool out = t->from == TIER_DEVICE;
+	const int32_t *device = out ? t->src : t->dst, *host = out ? t->dst : t->src;
+	uint8_t **at = mem_alloc((size_t)(t->n + 1) * sizeof *at);
+	int rc = at ? ERR_NONE : err_no_memory(e, "a copy of KV pages");
+	for (int32_t i = 0; i < t->n && !rc; i++) {
+		rc = check(s, TIER_HOST, host[i], e);
+		at[i] = rc ? NULL : host_page(s, host[i]);
+	}
+	if (!rc)
+		rc = runner_pages_move(s->runner, device, at, t->n, out, e);
+	mem_free(at);
+	return rc;
 }
 
 int page_store_copy(struct page_store *s, const struct transfer *t, struct err *e)
 {
 	int rc = ERR_NONE;
+	if ((t->from == TIER_DEVICE && t->to == TIER_HOST) || (t->from == TIER_HOST && t->to == TIER_DEVICE))
+		return move_pages(s, t, e);
 	for (int32_t i = 0; i < t->n && !rc; i++)
 		rc = copy_page(s, t->from, t->to, t->src[i], t->dst[i], e);
 	return rc;

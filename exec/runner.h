@@ -75,6 +75,14 @@ int runner_logits(struct runner *r, const float **logits, int32_t *rows, struct 
 int64_t runner_page_bytes(const struct runner *r);
 int runner_page_out(struct runner *r, int32_t page, void *host, struct err *e);
 int runner_page_in(struct runner *r, int32_t page, const void *host, struct err *e);
+/* n pages at once, host[n] in memory of runner_host_alloc. On sets that copy beside the steps what comes in may still be on its
+ * way when the call returns: steps begun afterwards wait for it, as do later copies. What goes out is there. */
+int runner_pages_move(struct runner *r, const int32_t *pages, uint8_t *const *host, int32_t n, bool out, struct err *e);
+/* Waits until what comes in has been read: before anybody else writes there. */
+int runner_pages_settle(struct runner *r, struct err *e);
+/* Host memory that such copies are quick with; NULL: there is none. */
+void *runner_host_alloc(struct runner *r, size_t bytes);
+void runner_host_free(struct runner *r, void *host);
 
 int32_t runner_pages(const struct runner *r); /* of the arena */
 bool runner_asynchronous(const struct runner *r); /* does runner_begin return before the step's end? */

@@ -1,5 +1,6 @@
 /* KV pages out of the runner's arena and into it, all layers of one page side by side: keys, values, their scales, tags. */
 #include "core/err.h"
+#include "core/mem.h"
 #include "exec/runner_state.h"
 
 /* One array of one layer: where page `page` of it lies, and how many bytes it has. */
@@ -66,5 +67,65 @@ int runner_page_in(struct runner *r, int32_t page, const void *host, struct err 
 			if (p[i].bytes && r->ops->upload(r->set, p[i].device, from, p[i].bytes))
 				rc = runner_kernel_failed(r, e);
 	}
+	return rc;
+}
+
+void *runner_host_alloc(struct runner *r, size_t bytes)
+{
+	return r->ops->host_alloc ? r->ops->host_alloc(r->set, bytes) : mem_alloc(bytes);
+}
+
+void runner_host_free(struct runner *r, void *host)
+{
+	if (r->ops->host_release && host)
+		r->ops->host_release(r->set, host);
+	else
+		mem_free(host);
+}
+
+/* All parts of the pages as one copy on the set's own stream. */
+static int move_beside(struct runner *r, const int32_t *pages, uint8_t *const *host, int32_t n, bool out, struct err *e)
+{
+	int64_t ticket;
+	int32_t n_parts = 0;
+	bool done;
+	struct page_part *parts = mem_alloc((size_t)n * (size_t)r->n_layers * PARTS_OF_PAGE * sizeof *parts);
+	if (!parts)
+		return err_no_memory(e, "a copy of KV pages");
+	for (int32_t i = 0; i < n; i++) {
+		uint8_t *at = host[i];
+		for (int32_t l = 0; l < r->n_layers; l++) {
+			struct part_of_page p[PARTS_OF_PAGE];
+			parts_of(r, l, pages[i], p);
+			for (int j = 0; j < PARTS_OF_PAGE; at += p[j++].bytes)
+				if (p[j].bytes)
+					parts[n_parts++] = (struct page_part){p[j].device, at, p[j].bytes};
+		}
+	}
+	int failed = r->ops->pages_copy(r->set, parts, n_parts, out, &ticket);
+	mem_free(parts);
+	if (!failed)
+		failed = out ? r->ops->pages_done(r->set, ticket, true, &done) : r->ops->pages_before(r->set, ticket);
+	r->moving = out || failed ? 0 : ticket;
+	return failed ? runner_kernel_failed(r, e) : ERR_NONE;
+}
+
+int runner_pages_settle(struct runner *r, struct err *e)
+{
+	bool done;
+	int64_t ticket = r->moving;
+	r->moving = 0;
+	return ticket && r->ops->pages_done(r->set, ticket, true, &done) ? runner_kernel_failed(r, e) : ERR_NONE;
+}
+
+int runner_pages_move(struct runner *r, const int32_t *pages, uint8_t *const *host, int32_t n, bool out, struct err *e)
+{
+	int rc = ERR_NONE;
+	for (int32_t i = 0; i < n && !rc; i++)
+		rc = check_page(r, pages[i], e);
+	if (!rc && n && r->ops->pages_copy)
+		return move_beside(r, pages, host, n, out, e);
+	for (int32_t i = 0; i < n && !rc; i++)
+		rc = out ? runner_page_out(r, pages[i], host[i], e) : runner_page_in(r, pages[i], host[i], e);
 	return rc;
 }

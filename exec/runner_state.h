@@ -53,6 +53,7 @@ struct runner {
 
 	struct kv_shape kv_shape;
 	struct kv_layer *kv; /* [n_layers] */
+	int64_t moving; /* ticket of pages that come in; 0 = none */
 
 	/* One step. Sampled rows are the last rows of the sequences that sample, in order. */
 	struct step_rows rows;

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/mem.h"
 #include "exec/backend.h"
+#include "exec/page_store.h"
 #include "exec/prompts.h"
 #include "kernels/cuda/plugin.h"
 #include "kernels/cuda/set.h"
@@ -551,6 +553,52 @@ static void whoever_finds_no_memory_says_who_it_is(void)
 	tiny_close(&t);
 }
 
+static void must_move(struct page_store *s, enum tier from, enum tier to, int32_t src, int32_t dst)
+{
+	struct err e = {0};
+	const struct transfer t = {.from = from, .to = to, .src = &src, .dst = &dst, .n = 1};
+	CHECK_INT(page_store_copy(s, &t, &e), ERR_NONE);
+}
+
+/* To the host's pinned memory, on to disk, and back into another page: all layers, byte for byte; and a page of the host that is
+ * written while what it held still comes in is read first. */
+static void pages_go_to_the_host_and_to_disk_and_come_back(void)
+{
+	struct tiny t;
+	struct err e = {0};
+	struct page_store s;
+	tiny_open(&t, NULL, 0);
+	struct kernel_set *its = t.kernels, *k = open_set(NUM_F32, false);
+	t.kernels = k;
+	struct runner *r =
+		tiny_runner(&t, (struct runner_setup){.n_pages = PAGES, .block_size = 4, .sampling = SAMPLING_GREEDY});
+	CU_ASSERT_EQUAL_FATAL(page_store_open(&s, r, 2, 2, temp_dir(), &e), ERR_NONE);
+	size_t n = (size_t)s.page_bytes;
+	uint8_t *bytes = mem_alloc(3 * n), *got = bytes + 2 * n;
+	CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+	for (size_t i = 0; i < 2 * n; i++)
+		bytes[i] = (uint8_t)(i * 7 + i / n);
+	for (int32_t i = 0; i < 2; i++)
+		CHECK_INT(runner_page_in(r, i, bytes + (size_t)i * n, &e), ERR_NONE);
+	must_move(&s, TIER_DEVICE, TIER_HOST, 0, 0);
+	must_move(&s, TIER_HOST, TIER_DISK, 0, 1);
+	must_move(&s, TIER_DEVICE, TIER_HOST, 1, 0);
+	must_move(&s, TIER_HOST, TIER_DEVICE, 0, 5); /* on its way when the host's page is written again: */
+	must_move(&s, TIER_DISK, TIER_HOST, 1, 0);
+	must_move(&s, TIER_HOST, TIER_DEVICE, 0, 6);
+	for (int32_t i = 0; i < 2; i++) {
+		CHECK_INT(runner_page_out(r, i ? 5 : 6, got, &e), ERR_NONE);
+		CU_ASSERT(memcmp(got, bytes + (size_t)i * n, n) == 0);
+	}
+	mem_free(bytes);
+	page_store_close(&s);
+	runner_free(r);
+	k->ops->close(k);
+	CHECK_INT(fake_machine.used, 0);
+	t.kernels = its;
+	tiny_close(&t);
+}
+
 /* --- graphs -------------------------------------------------------------------------------------------------------------- */
 
 /* The time of a step splits into parts whether it was recorded with marks, without, or not at all. */
@@ -651,6 +699,7 @@ static const struct test tests[] = {
 	{"a_lost_context_ends_the_run_and_names_step_and_batch", a_lost_context_ends_the_run_and_names_step_and_batch},
 	{"whoever_finds_no_memory_says_who_it_is", whoever_finds_no_memory_says_who_it_is},
 	{"parts_of_replayed_steps_add_up", parts_of_replayed_steps_add_up},
+	{"pages_go_to_the_host_and_to_disk_and_come_back", pages_go_to_the_host_and_to_disk_and_come_back},
 	{"a_ready_runner_records_ahead_and_fills_its_share", a_ready_runner_records_ahead_and_fills_its_share},
 };
 
