@@ -146,12 +146,26 @@ int32_t view_max_tokens(const struct plan *p, int32_t req)
 	return queue_most_outputs(&plan_engine(p)->waiting, req);
 }
 
+/* Pages of its prompt that come from behind the device. */
+static int32_t cold_pages(const struct engine *g)
+{
+	return g->cfg.prefix_caching ? g->hit.cold : 0;
+}
+
+/* Tokens that need not be computed: the last one always is, something has to be sampled from. */
+static int32_t hit_tokens(const struct engine *g, int32_t req)
+{
+	int32_t all = g->w->specs[req].prompt_tokens + g->requests[req].outputs;
+	if (!engine_shares(g))
+		return 0;
+	int64_t there = g->hit.tokens + (int64_t)cold_pages(g) * g->cfg.block_size;
+	return there < all ? (int32_t)there : all - 1;
+}
+
 /* Tokens it will compute in this step: what the prefix hit leaves, at most what the policy allows. */
 static enum plan_status admit_size(const struct engine *g, int32_t req, const struct admit_options *o, int32_t *tokens)
 {
-	int64_t left = (int64_t)g->w->specs[req].prompt_tokens + g->requests[req].outputs;
-	if (g->cfg.prefix_caching)
-		left -= (int64_t)(g->hit.pages + g->hit.cold) * g->cfg.block_size;
+	int64_t left = (int64_t)g->w->specs[req].prompt_tokens + g->requests[req].outputs - hit_tokens(g, req);
 	if (left > o->tokens && o->whole)
 		return PLAN_NO_BUDGET;
 	*tokens = left < o->tokens ? (int32_t)left : o->tokens;
@@ -162,11 +176,16 @@ static enum plan_status admit_size(const struct engine *g, int32_t req, const st
 static int32_t blocks_to_admit(const struct engine *g, int32_t req, const struct admit_options *o, int32_t tokens,
 			       int32_t *fresh)
 {
-	int32_t bs = g->cfg.block_size, pages = g->hit.pages, unreferenced = g->hit.unreferenced, cold = g->hit.cold;
-	if (!g->cfg.prefix_caching)
-		pages = unreferenced = cold = 0;
+	int32_t bs = g->cfg.block_size, pages = 0, unreferenced = 0, copy = 0, cold = cold_pages(g);
 	int64_t all = (int64_t)g->w->specs[req].prompt_tokens + g->requests[req].outputs;
-	int64_t now = (int64_t)(pages + cold) * bs + tokens;
+	int64_t now = (int64_t)hit_tokens(g, req) + tokens;
+	if (engine_shares(g)) {
+		pages = g->hit.pages;
+		unreferenced = g->hit.unreferenced;
+		/* A last block that others hold is copied by the piece that writes into it. */
+		int64_t writes = o->whole_must_fit ? all : now;
+		copy = g->hit.tokens % bs && writes > g->hit.tokens && g->pool.ref[g->hit_blocks[pages - 1]] > 0;
+	}
 	if (now < o->reserve)
 		now = o->reserve;
 	int32_t must = *fresh = kv_blocks_for(now + o->pad, bs) - pages;
@@ -176,7 +195,7 @@ static int32_t blocks_to_admit(const struct engine *g, int32_t req, const struct
 	}
 	if (o->whole_must_fit && kv_blocks_for(all + o->pad, bs) - pages > must)
 		must = kv_blocks_for(all + o->pad, bs) - pages;
-	return must + unreferenced;
+	return must + copy + unreferenced;
 }
 
 static bool fits_contiguous(struct engine *g, int32_t blocks, int32_t keep_free)
@@ -202,12 +221,16 @@ static enum plan_status admit_fits(struct engine *g, int32_t req, const struct a
 				   int32_t *fresh)
 {
 	*fresh = 0;
-	if (g->cfg.prefix_caching) {
+	if (engine_shares(g)) {
 		/* What lies in other tiers may be dropped there, and then less is taken. */
-		if (!g->tiers.offload && still_blocked(g, req, o))
+		if (!g->forks.share && !g->tiers.offload && still_blocked(g, req, o))
 			return PLAN_NO_SPACE;
 		if (memory_look_up(g, req))
 			return PLAN_BAD;
+		if (o->pad) { /* its tokens stand at other places than those of its family */
+			g->hit.req = -1;
+			g->hit.pages = g->hit.unreferenced = g->hit.tokens = g->hit.cached = 0;
+		}
 	}
 	enum plan_status status = admit_size(g, req, o, tokens);
 	if (status != PLAN_OK || g->cfg.kv_off)
@@ -267,51 +290,61 @@ void slot_resume_times(struct engine *g, struct slot *s)
 }
 
 /* The request's books as it becomes a running one. */
-static void admit_accounts(struct engine *g, struct slot *s, int32_t hit_tokens)
+static void admit_accounts(struct engine *g, struct slot *s, int32_t hit)
 {
 	struct request *r = &g->requests[s->req];
 	bool again = r->state == REQUEST_PREEMPTED;
+	int32_t cached = g->hit.cached + cold_pages(g) * g->cfg.block_size;
 	slot_begin(g, s);
 	s->outputs = s->emitted = r->outputs;
-	s->computed = hit_tokens;
+	s->computed = hit;
+	s->next_fork = g->forks.of ? fork_next(g, s->req, 0) : INT32_MAX;
 	if (again) {
 		slot_resume_times(g, s);
 		s->peak = g->peak[s->req];
 	} else {
 		r->first_sched_ns = g->now_ns;
-		r->cached_tokens = hit_tokens;
+		r->cached_tokens = hit;
 		if (g->waiting.fair)
-			fair_charge(g->waiting.fair, s->req, s->prompt - hit_tokens, 0);
+			fair_charge(g->waiting.fair, s->req, s->prompt - hit, 0);
 		if (g->cfg.prefix_caching) {
 			g->stats.prefix_lookups++;
-			g->stats.prefix_hits += hit_tokens > 0;
+			g->stats.prefix_hits += cached > 0;
 			g->stats.prefix_lookups_tokens += s->prompt;
 			g->stats.prefix_lookups_blocks += kv_blocks_for(s->prompt, g->cfg.block_size);
-			g->stats.prefix_hit_tokens += hit_tokens;
+			g->stats.prefix_hit_tokens += cached;
 		}
+		if (g->forks.share)
+			g->stats.forked_tokens += hit - cached;
+		fork_not_unborn(g, s->req);
 	}
 	r->state = REQUEST_RUNNING;
-	engine_event(g, EVENT_ADMIT, g->now_ns, s->req, hit_tokens, again);
-	g->hold.resident += hit_tokens + s->pad;
+	engine_event(g, EVENT_ADMIT, g->now_ns, s->req, hit, again);
+	g->hold.resident += hit + s->pad;
 	g->hold.pad += s->pad;
 	g->hold.final_kv += slot_final_kv(s);
 }
 
-/* Its block table: what the prefix cache has, then new blocks. */
-static int admit_memory(struct engine *g, struct slot *s, int32_t hit_pages, int32_t fresh)
+/* Its block table: what the prefix cache or its family has, then new blocks for what it computes now. */
+static int admit_memory(struct engine *g, struct slot *s, int32_t tokens, int32_t fresh)
 {
+	if (engine_shares(g) && memory_share(g, s, g->hit_blocks, g->hit.pages))
+		return ERR_MEMORY;
 	if (g->cfg.prefix_caching) {
 		content_begin_salted(&s->content, g->w, s->req, g->cfg.block_size, g->cfg.cache_salt);
-		content_skip(&s->content, hit_pages);
-		s->known_pages = hit_pages;
-		if (memory_share(g, s, g->hit_blocks, hit_pages))
-			return ERR_MEMORY;
-		g->pool.cache->used(&g->pool, g->hit_blocks, hit_pages);
+		s->known_pages = g->hit.tokens / g->cfg.block_size; /* the last one may be full of others' */
+		content_skip(&s->content, s->known_pages);
+		g->pool.cache->used(&g->pool, g->hit_blocks, g->hit.pages);
 		s->keep_tokens = g->cfg.cache_prompts_only ? s->prompt : INT32_MAX;
 		if (g->pool.cache->tree) /* what it computes before it decodes */
 			s->keep_tokens = s->prompt + (g->cfg.cache_prompts_only ? 0 : s->outputs);
 	}
-	int32_t cold = g->cfg.prefix_caching ? g->hit.cold : 0;
+	if (g->forks.share) {
+		fork_born(g, s);
+		if (s->tail_shared && fork_write(g, s, tokens))
+			return ERR_MEMORY;
+	}
+	int32_t cold = cold_pages(g);
 	const struct content_walk walk = s->content;
 	if (cold) {
 		s->known_pages += cold;
@@ -320,7 +353,7 @@ static int admit_memory(struct engine *g, struct slot *s, int32_t hit_pages, int
 	}
 	if (fresh > 0 && memory_append(g, s, fresh))
 		return ERR_MEMORY;
-	return cold ? offload_load(g, s, walk, hit_pages, cold) : ERR_NONE;
+	return cold ? offload_load(g, s, walk, g->hit.pages, cold) : ERR_NONE;
 }
 
 enum plan_status plan_admit(struct plan *p, int32_t req, const struct admit_options *o)
@@ -338,18 +371,18 @@ enum plan_status plan_admit(struct plan *p, int32_t req, const struct admit_opti
 	if (id < 0)
 		return PLAN_BAD;
 	struct slot *s = &g->slots[id];
-	int32_t hit_pages = g->cfg.prefix_caching ? g->hit.pages : 0, cold = g->cfg.prefix_caching ? g->hit.cold : 0;
+	int32_t cold = cold_pages(g);
 	queue_remove(&g->waiting, req);
 	waits_end(g, req);
 	s->pad = o->pad;
 	g->reserves_ahead |= o->reserve > 0 && !g->contiguous;
 	bool again = g->requests[req].state == REQUEST_PREEMPTED;
-	admit_accounts(g, s, (hit_pages + cold) * g->cfg.block_size);
+	admit_accounts(g, s, hit_tokens(g, req));
 	if (!again)
 		g->stats.cold_hit_tokens += (int64_t)cold * g->cfg.block_size;
-	if (admit_memory(g, s, hit_pages, fresh))
+	if (admit_memory(g, s, tokens, fresh))
 		return PLAN_BAD;
-	if (hit_pages && g->cfg.kv_retention != RETAIN_FULL)
+	if (engine_shares(g) && g->hit.pages && g->cfg.kv_retention != RETAIN_FULL)
 		retention_expire_slot(g, s);
 	engine_step(g)->acts++;
 	if (s->part == PART_LOADING) /* it runs when its prefix is there */
@@ -388,12 +421,10 @@ enum plan_status plan_run(struct plan *p, int32_t req, int32_t tokens)
 	if ((int64_t)tokens + pad > g->budget)
 		return PLAN_NO_BUDGET;
 	int32_t lacks = memory_lacks(g, s, tokens);
-	if (lacks > 0) {
-		if (lacks > g->pool.n_free)
-			return PLAN_NO_SPACE;
-		if (memory_append(g, s, lacks))
-			return PLAN_BAD;
-	}
+	if (lacks > 0 && lacks > g->pool.n_free)
+		return PLAN_NO_SPACE;
+	if ((lacks > 0 || s->tail_shared) && memory_extend(g, s, tokens))
+		return PLAN_BAD;
 	engine_step(g)->acts++;
 	return s->part == PART_COHORT ? schedule_decode(g, s) : schedule_chunk(g, s, tokens, pad);
 }
@@ -408,8 +439,12 @@ static enum plan_status walk_decodes(struct engine *g)
 		if (is_scheduled(g, s) || !view_need(p, s->req))
 			continue;
 		n++;
-		lacks += memory_lacks(g, s, 1);
+		lacks += memory_blocks(g, s, 1);
+		if (s->tail_shared && fork_must_copy(g, s, 1))
+			lacks += fork_copies(g, s);
 	}
+	if (g->forks.n_tails)
+		fork_counted(g);
 	if (n > g->budget)
 		return PLAN_NO_BUDGET;
 	if (lacks > 0 && lacks > g->pool.n_free)
@@ -418,8 +453,7 @@ static enum plan_status walk_decodes(struct engine *g)
 		struct slot *s = &g->slots[i];
 		if (is_scheduled(g, s) || !view_need(p, s->req))
 			continue;
-		lacks = memory_lacks(g, s, 1);
-		if (lacks > 0 && memory_append(g, s, lacks))
+		if (memory_extend(g, s, 1))
 			return PLAN_BAD;
 		if (schedule_decode(g, s) != PLAN_OK)
 			return PLAN_BAD;
@@ -435,7 +469,7 @@ enum plan_status plan_decodes(struct plan *p)
 		return bad(g, -1, "acted outside of plan()");
 	if (!g->cohort.list.n || st->uniform)
 		return PLAN_OK;
-	if (g->flat || st->cohort_rows)
+	if (g->flat || st->cohort_rows || g->forks.n_tails)
 		return walk_decodes(g);
 	if (g->cohort.list.n > g->budget)
 		return PLAN_NO_BUDGET;
@@ -496,6 +530,7 @@ void slot_leave(struct engine *g, struct slot *s)
 
 void slot_drop(struct engine *g, struct slot *s)
 {
+	fork_drop(g, s);
 	slot_leave(g, s);
 	memory_release(g, s);
 	slot_give(g, (int32_t)(s - g->slots));
@@ -506,7 +541,8 @@ static void forget_unwritten(struct engine *g, const struct slot *s)
 {
 	if (!g->cfg.prefix_caching || g->cfg.hit_visible != HIT_VISIBLE_ALLOC)
 		return;
-	for (int32_t i = slot_computed(g, s) / g->cfg.block_size; i < s->known_pages; i++)
+	int32_t computed = slot_computed(g, s), has = computed > s->inherited ? computed : s->inherited;
+	for (int32_t i = has / g->cfg.block_size; i < s->known_pages; i++)
 		kv_disown(&g->pool, slot_table(g, s)->ids[i]);
 }
 
@@ -521,6 +557,8 @@ static void refund(struct engine *g, struct slot *s)
 		return;
 	}
 	struct row *r = &st->rows[s->sched_row];
+	if (st->batch.n_copies)
+		fork_refund(g, s);
 	st->refunded = true;
 	if (g->budget != INT64_MAX)
 		g->budget += r->tokens + (r->chunk >= 0 ? st->chunks[r->chunk].pad : 0);
@@ -625,6 +663,8 @@ enum plan_status plan_reject(struct plan *p, int32_t req)
 		return bad(g, req, "rejected a request that is not waiting");
 	queue_remove(&g->waiting, req);
 	waits_end(g, req);
+	if (g->requests[req].state == REQUEST_WAITING)
+		fork_not_unborn(g, req);
 	g->requests[req].state = REQUEST_REJECTED;
 	g->requests[req].why = REQUEST_WHY_POLICY;
 	g->requests[req].last_token_ns = g->now_ns;

@@ -18,6 +18,11 @@ struct chunk {
 	bool samples; /* it is the last piece: a token is sampled from it */
 };
 
+/* A KV page whose content goes to another one as well, all layers: the first writer to a shared page gets one of its own. */
+struct page_copy {
+	int32_t src, dst;
+};
+
 struct batch {
 	int64_t step; /* number of this step, from 0 */
 
@@ -32,6 +37,10 @@ struct batch {
 	int32_t n_chunks;
 	const struct chunk *chunks;
 	int64_t prefill_tokens; /* sum of len + pad */
+
+	/* Done before any row of the step runs, with the result of doing them one after the other. */
+	int32_t n_copies;
+	const struct page_copy *copies;
 
 	int32_t sampled; /* rows a token is sampled from: decodes that are not held + chunks that sample */
 	int32_t running; /* requests that hold memory while it runs */

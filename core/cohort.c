@@ -24,6 +24,7 @@ void cohort_free(struct engine *g)
 	mem_free(g->cohort.fresh);
 	tick_heap_free(&g->cohort.ends);
 	tick_heap_free(&g->cohort.crossings);
+	tick_heap_free(&g->cohort.branches);
 }
 
 /* --- the wheel -------------------------------------------------------------------------------------------------- */
@@ -177,6 +178,15 @@ static void window_drop(struct engine *g, struct slot *s)
 	tick_heap_take(&c->crossings, (int32_t)(s - g->slots));
 }
 
+void cohort_branch(struct engine *g, const struct slot *s)
+{
+	int32_t id = (int32_t)(s - g->slots), computed = slot_computed(g, s), next = fork_next(g, s->req, computed);
+	if (next < INT32_MAX)
+		tick_heap_put(&g->cohort.branches, id, g->cohort.tick + next - computed, s->order);
+	else
+		tick_heap_take(&g->cohort.branches, id);
+}
+
 void cohort_join(struct engine *g, struct slot *s)
 {
 	struct cohort *c = &g->cohort;
@@ -194,6 +204,8 @@ void cohort_join(struct engine *g, struct slot *s)
 	tick_heap_put(&c->ends, id, c->tick + s->bound - s->outputs, s->order);
 	if (g->waiting.fair)
 		fair_decodes(g->waiting.fair, s->req, 1);
+	if (s->next_fork < INT32_MAX)
+		cohort_branch(g, s);
 }
 
 void cohort_leave(struct engine *g, struct slot *s)
@@ -211,6 +223,8 @@ void cohort_leave(struct engine *g, struct slot *s)
 	window_drop(g, s);
 	wheel_drop(g, s);
 	tick_heap_take(&c->ends, id);
+	if (g->forks.of)
+		tick_heap_take(&c->branches, id);
 	cohort_clear_fresh(g, s);
 	slot_list_drop(g, &c->list, id);
 }
@@ -238,6 +252,8 @@ void cohort_skipped(struct engine *g, struct slot *s)
 	tick_heap_put(&c->ends, id, end + 1, s->order);
 	if (g->waiting.fair)
 		fair_charge(g->waiting.fair, s->req, 0, -1);
+	if (s->next_fork < INT32_MAX)
+		cohort_branch(g, s);
 }
 
 /* --- ticking ---------------------------------------------------------------------------------------------------- */
@@ -290,6 +306,8 @@ int64_t cohort_repeat(const struct engine *g, int64_t most)
 		k = most;
 	if (c->crossings.n && k > tick_heap_first(&c->crossings) - c->tick + 1)
 		k = tick_heap_first(&c->crossings) - c->tick + 1;
+	if (c->branches.n && k > tick_heap_first(&c->branches) - c->tick + 1)
+		k = tick_heap_first(&c->branches) - c->tick + 1;
 	if (g->contiguous || k <= 1)
 		return k;
 	/* The first of them has its blocks already; each bucket passed after it asks for at most one per member. */

@@ -4,7 +4,8 @@
  *   - a wheel of block_size buckets: a member stands in the bucket of the ticks (modulo block_size) at which its next
  *     token needs a new block; buckets are in admission order and members stay in theirs,
  *   - a heap of the ticks at which members end,
- *   - a heap of the ticks at which a member's context reaches the sliding window.
+ *   - a heap of the ticks at which a member's context reaches the sliding window,
+ *   - a heap of the ticks at which a member has computed what a fork of it waits for.
  * Kept sums: members, contexts, contexts capped by the window.
  */
 #ifndef CORE_COHORT_H
@@ -32,6 +33,7 @@ struct cohort {
 	int32_t below; /* members whose next context is below the window */
 	struct slot_list *wheel; /* [block_size] */
 	struct tick_heap ends, crossings;
+	struct tick_heap branches; /* a live fork of a member starts; not used where the workload has no forks */
 	int64_t last_ns; /* end of the last step in which the cohort advanced */
 	int32_t *fresh; /* [n_fresh] members whose last token came at another time */
 	int64_t n_fresh, cap_fresh;
@@ -70,6 +72,9 @@ void cohort_skipped(struct engine *g, struct slot *s);
 int64_t cohort_last_ns(const struct engine *g, const struct slot *s);
 int cohort_set_fresh(struct engine *g, struct slot *s, int64_t last_ns);
 void cohort_clear_fresh(struct engine *g, struct slot *s);
+
+/* The next live fork of a member beyond what it has computed by the present tick. */
+void cohort_branch(struct engine *g, const struct slot *s);
 
 /* How many uniform steps may be taken at once from here, at most `most`. */
 int64_t cohort_repeat(const struct engine *g, int64_t most);

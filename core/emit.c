@@ -85,6 +85,32 @@ static int emit_chunk(struct engine *g, struct step *st, const struct row *row, 
 	return ERR_NONE;
 }
 
+/* Forks of requests that have come so far with this step become ready. */
+static int start_branches(struct engine *g, int64_t end_ns, struct err *e)
+{
+	struct cohort *c = &g->cohort;
+	while (tick_heap_first(&c->branches) <= c->tick) {
+		struct slot *s = &g->slots[c->branches.at[0].slot];
+		if (fork_reached(g, s, slot_computed(g, s), end_ns, e))
+			return ERR_MEMORY;
+		cohort_branch(g, s);
+	}
+	return ERR_NONE;
+}
+
+/* The same for one row: tokens its request has computed with it. */
+static int start_forks(struct engine *g, const struct step *st, const struct row *row, struct slot *s, int64_t end_ns)
+{
+	int32_t computed = s->prompt + s->emitted - 1;
+	if (row->chunk >= 0) {
+		const struct chunk *c = &st->chunks[row->chunk];
+		computed = c->start + c->len - (c->pad || g->cfg.kv_off ? 0 : s->pad);
+	} else if (!g->flat) {
+		return ERR_NONE;
+	}
+	return fork_reached(g, s, computed, end_ns, &g->fault);
+}
+
 static int note_finished(struct engine *g, const struct slot *s)
 {
 	if (mem_grow((void **)&g->finished, &g->cap_finished, g->n_finished + 1, sizeof *g->finished))
@@ -109,6 +135,8 @@ static int emit_rows(struct engine *g, struct step *st, int64_t end_ns)
 		} else if (g->flat && row->samples) {
 			emit_token(g, s, end_ns);
 		}
+		if (s->next_fork < INT32_MAX && start_forks(g, st, row, s, end_ns))
+			return ERR_MEMORY;
 		if (g->flat && row->completes && s->emitted >= s->bound && note_finished(g, s))
 			return ERR_MEMORY;
 	}
@@ -402,5 +430,7 @@ int emit_step(struct engine *g, struct step *st, const struct step_result *res, 
 	int64_t end_ns = res->end_ns[res->steps - 1];
 	if (emit_rows(g, st, end_ns))
 		return err_set(e, ERR_MEMORY, "%s", g->fault.text);
+	if (g->cohort.branches.n && start_branches(g, end_ns, e))
+		return ERR_MEMORY;
 	return finish_all(g, res, end_ns, e);
 }

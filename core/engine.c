@@ -263,7 +263,7 @@ static int set_up(struct engine *g, bool len_given, struct err *e)
 					 .tick = &g->cohort.tick,
 					 .now_ns = &g->now_ns,
 					 .peak = &g->peak};
-	if (cohort_init(g, e) || slots_init(g, e) || memory_init(g, e) || tiers_init(g, e) ||
+	if (fork_init(g, e) || cohort_init(g, e) || slots_init(g, e) || memory_init(g, e) || tiers_init(g, e) ||
 	    predict_init(&g->predictor, &g->cfg.predictor, g->w, g->cfg.seed, e) || queue_init(&g->waiting, e))
 		return ERR_MEMORY;
 	rng_init(&g->rng, g->cfg.seed, 0x706f6c69u);
@@ -301,6 +301,7 @@ void engine_free(struct engine *g)
 	cohort_free(g);
 	memory_free(g);
 	tiers_free(g);
+	fork_free(g);
 	queue_free(&g->waiting);
 	predict_free(&g->predictor);
 	for (int i = 0; i < 2; i++) {
@@ -308,6 +309,7 @@ void engine_free(struct engine *g)
 		mem_free(g->steps[i].chunks);
 		mem_free(g->steps[i].pages);
 		mem_free(g->steps[i].back);
+		mem_free(g->steps[i].copies);
 	}
 	mem_free(g->preempted_at);
 	mem_free(g->peak);
@@ -326,6 +328,7 @@ static int turn_away(struct engine *g, int32_t req, enum request_why why, struct
 	r->why = (uint8_t)why;
 	r->last_token_ns = g->now_ns;
 	g->stats.rejected++;
+	fork_not_unborn(g, req);
 	engine_event(g, EVENT_REJECT, g->now_ns, req, why, 0);
 	return engine_note_ended(g, req, g->now_ns, e);
 }
@@ -351,14 +354,17 @@ static void begin_life(struct engine *g, int32_t req, int64_t arrival_ns)
 	r->replica = g->cfg.replica;
 }
 
-/* Sources hand out requests by the time they arrive: the first of them is given up first. */
+/* The first to arrive is given up first. Sources hand requests out by that time, but forks, which arrived with their parents. */
 static int remember_arrival(struct engine *g, int32_t req, struct err *e)
 {
 	if (!g->cfg.abort_after_ns)
 		return ERR_NONE;
 	if (mem_grow((void **)&g->arrived, &g->cap_arrived, g->n_arrived + 1, sizeof *g->arrived))
 		return err_no_memory(e, "arrivals");
-	g->arrived[g->n_arrived++] = req;
+	int64_t at = g->n_arrived++;
+	for (; at > g->first_arrived && g->requests[g->arrived[at - 1]].arrival_ns > g->requests[req].arrival_ns; at--)
+		g->arrived[at] = g->arrived[at - 1];
+	g->arrived[at] = req;
 	return ERR_NONE;
 }
 
@@ -372,17 +378,32 @@ int64_t engine_next_abort_ns(struct engine *g)
 	return arrival_ns < INT64_MAX - g->cfg.abort_after_ns ? arrival_ns + g->cfg.abort_after_ns : INT64_MAX;
 }
 
+/* First come, first served: a live fork goes on with what is running, so it comes before whoever waits, in its turn among
+ * the forks of the same moment. */
+static void join_queue(struct engine *g, int32_t req)
+{
+	struct forks *f = &g->forks;
+	if (!f->of || f->of[req] < 0 || g->w->specs[req].fork_at < 0 || g->cfg.queue_order != QUEUE_FCFS) {
+		queue_arrive(&g->waiting, req);
+		return;
+	}
+	bool follows = f->front >= 0 && f->front_ns == g->now_ns && g->requests[f->front].state == REQUEST_WAITING;
+	queue_follow(&g->waiting, req, follows ? f->front : -1);
+	f->front = req;
+	f->front_ns = g->now_ns;
+}
+
 static int arrive(struct engine *g, int32_t req, int64_t arrival_ns, struct err *e)
 {
-	begin_life(g, req, arrival_ns);
+	begin_life(g, req, fork_arrival(g, req, arrival_ns));
 	enum request_why why = never_fits(g, req);
 	if (!why) {
 		g->requests[req].state = REQUEST_WAITING;
 		if (remember_arrival(g, req, e))
 			return ERR_MEMORY;
-		queue_arrive(&g->waiting, req);
+		join_queue(g, req);
 		waits_begin(g, req);
-		g->requests[req].waited_ns[WAIT_ENTRY] += g->now_ns - arrival_ns;
+		g->requests[req].waited_ns[WAIT_ENTRY] += g->now_ns - g->requests[req].arrival_ns;
 	}
 	engine_event(g, EVENT_ARRIVE, g->now_ns, req, g->waiting.count, 0);
 	if (why)
@@ -604,6 +625,8 @@ int engine_abort(struct engine *g, int32_t req, int64_t now_ns, enum request_why
 		tiers_drop_swapped(g, req);
 	} else
 		abort_waiting(g, req, now_ns);
+	if (r->state == REQUEST_WAITING)
+		fork_not_unborn(g, req);
 	if (r->state == REQUEST_PREEMPTED) {
 		r->preempted_ns += now_ns - g->preempted_at[req];
 		if (r->first_token_ns < 0)

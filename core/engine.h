@@ -109,6 +109,9 @@ struct engine_stats {
 	int64_t prefix_lookups, prefix_hits; /* requests; those of them that found something */
 	int64_t prefix_lookups_tokens, prefix_hit_tokens;
 	int64_t prefix_lookups_blocks; /* prompts in blocks, partial last ones included */
+	/* Forks: admissions that took over more from their family than a prefix cache had; tokens beyond that, on first admissions; pages
+	 * copied because several held them. */
+	int64_t forks, forked_tokens, copied_blocks;
 	int64_t evicted_blocks; /* cached blocks whose content was dropped for new use */
 	int64_t dropped_blocks,
 		dropped_tokens; /* taken out of running requests' tables by --kv-retention or a policy */

@@ -64,6 +64,12 @@ struct slot {
 	int32_t known_pages; /* prefix caching: identities of its pages, so many of them so far */
 	int32_t keep_tokens; /* of them may be remembered before it ends */
 	struct content_walk content;
+
+	/* Forks (fork.c). */
+	int32_t inherited; /* tokens at its front whose KV was there when it was admitted: nothing is written before */
+	int32_t next_fork; /* tokens at which a live fork of it starts next; INT32_MAX = none */
+	int32_t most_bequeathed; /* tokens of it that can be left to forks; INT32_MAX = all */
+	bool tail_shared; /* others may hold the block that its next token goes to */
 };
 
 /* One scheduled piece of work. */
@@ -110,6 +116,8 @@ struct step {
 	int64_t n_pages, cap_pages;
 	struct back *back;
 	int64_t n_back, cap_back;
+	struct page_copy *copies;
+	int64_t cap_copies; /* batch.n_copies of them */
 	bool uniform; /* the whole cohort ran, as one */
 	int32_t cohort_rows; /* cohort members scheduled one by one */
 	int32_t acts; /* successful actions other than plan_decodes */
@@ -141,6 +149,26 @@ struct waits {
 	enum plan_status refused; /* the last admission that this round's plan tried in vain */
 	int64_t first_new; /* admission number of the first that this round lets in */
 	uint8_t told; /* by the policy, in this round: the cause + 1 */
+};
+
+/* The blocks of a request that has let go of them: what is left of them may serve its forks. */
+struct bequest {
+	int32_t *ids; /* [n] */
+	uint32_t *taken; /* [n] kv_pool.taken of each: another value, and it holds something else */
+	int32_t n;
+	int32_t tokens;
+};
+
+struct forks { /* all NULL where the workload has none */
+	int32_t *of; /* [w->n] parent, -1 = no fork */
+	int32_t *unborn; /* [w->n] its forks that were neither admitted nor ended */
+	struct bequest **left; /* [w->n] NULL = nothing */
+	bool share; /* they share blocks: a paged pool, no tree */
+	int32_t n_tails; /* slots with tail_shared */
+	int32_t *tail_count, *tail_tokens; /* [num_blocks] for adding up shared tails; 0 in between */
+	/* The fork that went to the queue's front last, and when. */
+	int32_t front;
+	int64_t front_ns;
 };
 
 struct engine {
@@ -181,6 +209,7 @@ struct engine {
 
 	struct kv_pool pool;
 	struct kv_contig contig;
+	struct forks forks;
 	struct holdings hold;
 	struct tiers tiers;
 
@@ -189,6 +218,8 @@ struct engine {
 		int32_t req; /* -1 = none */
 		int32_t pages, unreferenced;
 		int32_t cold; /* pages after them that are in other tiers */
+		int32_t tokens; /* whose KV is in these pages */
+		int32_t cached; /* of them the prefix cache has (the rest: another of the family) */
 		uint64_t missed; /* the page it stopped at; 0 = all were there */
 		uint64_t changes;
 		/* The last request turned away for want of memory, and the free blocks it would have taken; no fewer will do
@@ -226,6 +257,11 @@ struct engine {
 static inline struct step *engine_step(struct engine *g)
 {
 	return &g->steps[g->begun & 1];
+}
+
+static inline bool engine_shares(const struct engine *g)
+{
+	return g->cfg.prefix_caching || g->forks.share;
 }
 
 static inline struct block_table *slot_table(const struct engine *g, const struct slot *s)
@@ -277,18 +313,52 @@ void slot_give(struct engine *g, int32_t slot); /* off every list; its memory is
 void slot_list_add(struct engine *g, struct slot_list *l, int32_t slot); /* by admission order */
 void slot_list_drop(struct engine *g, struct slot_list *l, int32_t slot);
 
+/* fork.c: requests that begin with what another has computed share its blocks; who first writes into a shared block copies
+ * it. */
+int fork_init(struct engine *g, struct err *e);
+void fork_free(struct engine *g);
+/* Looks for a longer beginning of a waiting request than g->hit has, in the blocks of its family. */
+int fork_look_up(struct engine *g, int32_t req);
+/* It was admitted and holds the blocks of g->hit, tokens of them are written. */
+void fork_born(struct engine *g, struct slot *s);
+/* It will never be admitted, or was for the first time. */
+void fork_not_unborn(struct engine *g, int32_t req);
+/* The next `tokens` tokens of s go to a block that others hold: it has to be copied. */
+bool fork_must_copy(const struct engine *g, const struct slot *s, int32_t tokens);
+/* Copies that one after another will take: 1 for each that must copy, but for the last holder, who then has the block for
+ * itself. fork_counted ends the counting. */
+int32_t fork_copies(struct engine *g, const struct slot *s);
+void fork_counted(struct engine *g);
+int fork_write(struct engine *g, struct slot *s, int32_t tokens); /* before they are scheduled: copies where it must */
+/* s was not to run in this step after all. */
+void fork_refund(struct engine *g, struct slot *s);
+void fork_drop(struct engine *g, struct slot *s); /* before its blocks are released */
+/* The tokens at which the first live fork of req beyond `computed` starts. */
+int32_t fork_next(const struct engine *g, int32_t req, int32_t computed);
+/* So many tokens of s are computed: forks that wait for no more become ready. */
+int fork_reached(struct engine *g, struct slot *s, int32_t computed, int64_t end_ns, struct err *e);
+/* Slots of shared tails that are counted more than once, less those that whole shared blocks account for. */
+int64_t fork_tail_slots(const struct engine *g);
+/* The intended arrival of a request that became ready at arrival_ns. */
+int64_t fork_arrival(const struct engine *g, int32_t req, int64_t arrival_ns);
+
 /* memory.c: a slot's KV memory, whichever manager holds it */
 int memory_init(struct engine *g, struct err *e);
 void memory_free(struct engine *g);
 int memory_table_room(struct engine *g, struct slot *s, int32_t n); /* for n more blocks */
 int memory_append(struct engine *g, struct slot *s, int32_t n); /* n more blocks; the caller checked they are free */
+/* For `tokens` more: what memory_lacks says it lacks. */
+int memory_extend(struct engine *g, struct slot *s, int32_t tokens);
+/* Another block takes the place of one that others hold, too. */
+int32_t memory_replace(struct engine *g, struct slot *s, int32_t page); /* gives back that one */
 int memory_share(struct engine *g, struct slot *s, const int32_t *blocks, int32_t n);
 void memory_release(struct engine *g, struct slot *s);
 /* Pages first ... end - 1 of its table are given back, but for those that have gone before; every sum follows. How many. */
 int32_t memory_drop(struct engine *g, struct slot *s, int32_t first, int32_t end);
 int32_t memory_used(const struct engine *g);
 int32_t memory_free_blocks(const struct engine *g);
-/* Blocks it lacks to hold `tokens` more. */
+/* Blocks it lacks to hold `tokens` more: memory_blocks new ones, and one for a copy of its last. */
+int32_t memory_blocks(const struct engine *g, const struct slot *s, int32_t tokens);
 int32_t memory_lacks(const struct engine *g, const struct slot *s, int32_t tokens);
 /* Remembers the content of its pages that are full once `computed` tokens are there; at the step's end if only
  * committed content is visible. A tree takes in generated tokens when the request ends. */
@@ -296,7 +366,7 @@ int memory_remember(struct engine *g, struct slot *s, int32_t computed, struct s
 int memory_commit(struct engine *g, struct step *st);
 /* A request ends with so many tokens computed. */
 int memory_ends(struct engine *g, struct slot *s, int32_t computed);
-/* Pages of a waiting request that are cached now, into g->hit and g->hit_blocks. */
+/* Pages of a waiting request that are cached now or that its family holds, into g->hit and g->hit_blocks. */
 int memory_look_up(struct engine *g, int32_t req);
 
 /* The pages its `computed` tokens fill came back from another tier: they are known at once. */

@@ -44,6 +44,26 @@ static int check_pool(const struct engine *g, int32_t *held, struct err *e)
 	return ERR_NONE;
 }
 
+/* Who writes next into a block that others hold knows it, and nobody writes what was there when it came. */
+static int check_forks(const struct engine *g, struct err *e)
+{
+	int32_t tails = 0, bs = g->cfg.block_size;
+	for (int32_t i = g->running.head; i >= 0; i = g->slots[i].run_next) {
+		const struct slot *s = &g->slots[i];
+		char buf[24];
+		int32_t at = slot_computed(g, s) + s->pad, page = at / bs;
+		tails += s->tail_shared;
+		EXPECT(at >= s->inherited, "request %s took over %d tokens and has computed %d",
+		       workload_name(g->w, s->req, buf), s->inherited, at);
+		EXPECT(s->tail_shared || at % bs == 0 || page >= g->tables[i].n ||
+			       g->pool.ref[g->tables[i].ids[page]] == 1,
+		       "request %s goes on in block %d, which others hold, and does not know it",
+		       workload_name(g->w, s->req, buf), g->tables[i].ids[page]);
+	}
+	EXPECT(tails == g->forks.n_tails, "%d requests go on in shared blocks, %d counted", tails, g->forks.n_tails);
+	return ERR_NONE;
+}
+
 static int check_contig(const struct engine *g, struct err *e)
 {
 	const struct kv_contig *c = &g->contig;
@@ -203,6 +223,8 @@ int engine_check(struct engine *g, struct err *e)
 	if (!held)
 		return err_no_memory(e, "checking invariants");
 	code = check_pool(g, held, e);
+	if (!code && g->forks.share)
+		code = check_forks(g, e);
 	mem_free(held);
 	return code;
 }

@@ -62,12 +62,31 @@ int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, enum
 	return code;
 }
 
+int kv_pool_init_shared(struct kv_pool *p, int32_t num_blocks, int32_t block_size, enum prefix_cache cache,
+			enum prefix_eviction eviction, struct err *e)
+{
+	int code = kv_pool_init(p, num_blocks, block_size, cache ? cache : PREFIX_HASH, eviction, e);
+	if (code)
+		return code;
+	p->taken = mem_zalloc((size_t)num_blocks, sizeof *p->taken);
+	if (p->taken)
+		return ERR_NONE;
+	kv_pool_free(p);
+	return err_no_memory(e, "KV block books");
+}
+
+bool kv_can_share(const struct kv_pool *p, int32_t block)
+{
+	return p->ref[block] || p->content[block] || p->ring;
+}
+
 void kv_pool_free(struct kv_pool *p)
 {
 	if (p->cache)
 		p->cache->destroy(p);
 	mem_free(p->ring);
 	mem_free(p->ref);
+	mem_free(p->taken);
 	mem_free(p->content);
 	mem_free(p->chain);
 	mem_free(p->chain_next);
@@ -192,6 +211,8 @@ void kv_alloc(struct kv_pool *p, int32_t n, int32_t *ids)
 {
 	if (p->cache) {
 		p->cache->alloc(p, n, ids);
+		for (int32_t i = 0; i < n && p->taken; i++)
+			p->taken[ids[i]]++;
 		return;
 	}
 	p->n_free -= n;

@@ -41,8 +41,9 @@ struct kv_pool {
 	int32_t *ring; /* [ring_mask + 1] ids in the order they were freed; KV_NO_BLOCK = hole */
 	int64_t head, tail, ring_mask;
 
-	/* With caching only, else NULL: without it every block is in at most one table. */
+	/* With caching or forks only, else NULL: without them every block is in at most one table. */
 	int32_t *ref; /* [num_blocks] block tables that hold it */
+	uint32_t *taken; /* with forks, else NULL: [num_blocks] how often it was given for new use */
 	uint32_t *ring_at; /* [num_blocks] where a free block stands in the ring */
 	uint64_t *content; /* [num_blocks] identity of a full block's content, 0 = none */
 	/* Identity -> block: chains of blocks, the last remembered first. */
@@ -63,13 +64,20 @@ struct kv_pool {
 /* ERR_INPUT for an eviction rule that does not go with the cache. */
 int kv_pool_init(struct kv_pool *p, int32_t num_blocks, int32_t block_size, enum prefix_cache cache,
 		 enum prefix_eviction eviction, struct err *e);
+/* The same where requests share blocks by kv_share whatever is cached, and ask for `taken`; not with a tree. Without a cache it
+ * is the hash cache that nobody tells of a content. */
+int kv_pool_init_shared(struct kv_pool *p, int32_t num_blocks, int32_t block_size, enum prefix_cache cache,
+			enum prefix_eviction eviction, struct err *e);
+/* With forks: may a block be shared that still holds what it held? Those that nobody holds and of which no content is known are kept
+ * apart by the ring alone. */
+bool kv_can_share(const struct kv_pool *p, int32_t block);
 void kv_pool_free(struct kv_pool *p);
 
 /* Takes n blocks off the free list, oldest first, into ids[]; the caller has checked n <= n_free. Their old content is
  * forgotten. */
 void kv_alloc(struct kv_pool *p, int32_t n, int32_t *ids);
 
-/* The same for one block where nothing is cached (ref == NULL); decoding asks for them one by one. */
+/* The same for one block where nothing is shared (ref == NULL); decoding asks for them one by one. */
 static inline int32_t kv_alloc_plain(struct kv_pool *p)
 {
 	p->n_free--;
@@ -84,7 +92,8 @@ int kv_watch(struct kv_pool *p, const int32_t *ids, int32_t n, uint64_t missed, 
  * content. */
 void kv_release(struct kv_pool *p, const int32_t *ids, int32_t n);
 
-/* One more reference to a block found by lookup; takes it off the free list if it was there. */
+/* One more reference to a block found by lookup, or one whose content nobody has overwritten; takes it off the free list if it
+ * was there. */
 void kv_share(struct kv_pool *p, int32_t block);
 
 /* Content identity (64-bit chain hash, core/content.h): with 10 million blocks two different ones collide with

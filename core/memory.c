@@ -10,8 +10,9 @@ int memory_init(struct engine *g, struct err *e)
 		return ERR_NONE;
 	if (g->contiguous)
 		return kv_contig_init(&g->contig, g->cfg.num_blocks, e);
-	return kv_pool_init(&g->pool, g->cfg.num_blocks, g->cfg.block_size, g->cfg.prefix_cache, g->cfg.prefix_eviction,
-			    e);
+	int (*init)(struct kv_pool *, int32_t, int32_t, enum prefix_cache, enum prefix_eviction, struct err *) =
+		g->forks.share ? kv_pool_init_shared : kv_pool_init;
+	return init(&g->pool, g->cfg.num_blocks, g->cfg.block_size, g->cfg.prefix_cache, g->cfg.prefix_eviction, e);
 }
 
 void memory_free(struct engine *g)
@@ -128,13 +129,36 @@ void memory_release(struct engine *g, struct slot *s)
 	t->n = 0;
 }
 
-int32_t memory_lacks(const struct engine *g, const struct slot *s, int32_t tokens)
+int32_t memory_blocks(const struct engine *g, const struct slot *s, int32_t tokens)
 {
 	if (g->cfg.kv_off || g->contiguous)
 		return 0;
 	int32_t want = kv_blocks_for((int64_t)slot_computed(g, s) + s->pad + tokens, g->cfg.block_size);
 	int32_t has = slot_table(g, s)->n;
 	return want > has ? want - has : 0;
+}
+
+int32_t memory_lacks(const struct engine *g, const struct slot *s, int32_t tokens)
+{
+	return memory_blocks(g, s, tokens) + (s->tail_shared && fork_must_copy(g, s, tokens));
+}
+
+int memory_extend(struct engine *g, struct slot *s, int32_t tokens)
+{
+	if (s->tail_shared && fork_write(g, s, tokens))
+		return ERR_MEMORY;
+	int32_t n = memory_blocks(g, s, tokens);
+	return n > 0 ? memory_append(g, s, n) : ERR_NONE;
+}
+
+int32_t memory_replace(struct engine *g, struct slot *s, int32_t page)
+{
+	int32_t *id = &slot_table(g, s)->ids[page], was = *id;
+	kv_alloc(&g->pool, 1, id);
+	kv_release(&g->pool, &was, 1);
+	engine_event(g, EVENT_COPY, g->now_ns, s->req, was, *id);
+	engine_event(g, EVENT_BLOCK, g->now_ns, s->req, page, *id);
+	return was;
 }
 
 /* --- prefix caching --------------------------------------------------------------------------------------------- */
@@ -292,13 +316,17 @@ static int look_up_pages(struct engine *g, int32_t req, int32_t limit)
 
 int memory_look_up(struct engine *g, int32_t req)
 {
-	if (g->hit.req == req && g->hit.changes == g->pool.changes)
+	/* What a family holds changes as its members run. */
+	if (g->hit.req == req && g->hit.changes == g->pool.changes && !g->forks.share)
 		return ERR_NONE;
 	g->hit.req = -1;
 	g->hit.pages = g->hit.unreferenced = g->hit.cold = 0;
 	/* The last token is always computed: something has to be sampled from. */
 	int64_t tokens = (int64_t)g->w->specs[req].prompt_tokens + g->requests[req].outputs;
-	if (look_up_pages(g, req, (int32_t)((tokens - 1) / g->cfg.block_size)))
+	if (g->cfg.prefix_caching && look_up_pages(g, req, (int32_t)((tokens - 1) / g->cfg.block_size)))
+		return ERR_MEMORY;
+	g->hit.tokens = g->hit.cached = g->hit.pages * g->cfg.block_size;
+	if (g->forks.share && fork_look_up(g, req))
 		return ERR_MEMORY;
 	g->hit.req = req;
 	g->hit.changes = g->pool.changes;

@@ -168,6 +168,8 @@ void plan_snapshot(const struct engine *g, struct step *st)
 	m->cached = g->pool.n_cached;
 	m->waiting = g->waiting.count;
 	m->tokens = g->hold.resident - g->hold.pad - g->pool.extra_refs * bs;
+	if (g->forks.n_tails)
+		m->tokens += fork_tail_slots(g);
 	m->reserved = g->contiguous ? g->hold.final_kv - (g->hold.resident - g->hold.pad) : 0;
 	m->external = g->contig_misfit ? g->contig.n_free * bs : 0;
 }
@@ -175,14 +177,15 @@ void plan_snapshot(const struct engine *g, struct step *st)
 /* How often the batch may be run in a row: as long as the policy would do the same again and nothing happens. */
 static void allow_repeats(struct engine *g, struct step *st)
 {
-	bool same_again = st->uniform && !st->acts && !st->preempted && g->policy->traits.steady && !g->flat &&
-			  !g->cfg.single_steps && !g->cfg.check && !g->drops && !(g->cfg.window && g->held.n) &&
-			  !(g->cfg.prefix_caching && g->waiting.count) && !g->tiers.n_copies &&
-			  !(g->tiers.offload && g->pool.n_cached) &&
+	struct batch *b = &st->batch;
+	bool same_again = st->uniform && !st->acts && !b->n_copies && !g->forks.n_tails && !st->preempted &&
+			  g->policy->traits.steady && !g->flat && !g->cfg.single_steps && !g->cfg.check && !g->drops &&
+			  !(g->cfg.window && g->held.n) && !(g->cfg.prefix_caching && g->waiting.count) &&
+			  !g->tiers.n_copies && !(g->tiers.offload && g->pool.n_cached) &&
 			  /* Who is served moves on in these two, and with it who comes next. */
 			  !(g->cfg.queue_order >= QUEUE_FAIR && g->waiting.count);
-	st->batch.repeat = same_again ? cohort_repeat(g, 4096) : 1;
-	st->batch.until_ns = engine_next_event_ns(g);
+	b->repeat = same_again ? cohort_repeat(g, 4096) : 1;
+	b->until_ns = engine_next_event_ns(g);
 }
 
 int plan_close(struct engine *g, struct step *st, struct err *e)
@@ -192,6 +195,8 @@ int plan_close(struct engine *g, struct step *st, struct err *e)
 		compact(g, st);
 	b->step = st->number;
 	b->running = g->n_running;
+	b->copies = st->copies;
+	g->stats.copied_blocks += b->n_copies;
 	add_chunks(g, st);
 	if (!g->flat && st->cohort_rows && st->cohort_rows == g->cohort.list.n)
 		st->uniform = true;

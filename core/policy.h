@@ -103,6 +103,8 @@ int64_t view_budget_left(const struct plan *p); /* tokens; INT64_MAX when unbudg
 int32_t view_places_left(const struct plan *p); /* max_num_seqs - running */
 int32_t
 view_free_blocks(const struct plan *p); /* unreferenced ones, cached or not; contiguous: free slots / block_size */
+int32_t view_copies_due(
+	const struct plan *p); /* blocks that copies of shared pages will take, if nobody lets go of one before */
 int32_t view_total_blocks(const struct plan *p);
 int32_t view_block_size(const struct plan *p);
 int32_t view_max_model_len(const struct plan *p); /* resolved: prompt + output at most */
@@ -165,7 +167,8 @@ bool view_was_preempted(const struct plan *p, int32_t req);
 int32_t view_shared_prefix(const struct plan *p, int32_t a, int32_t b);
 /* Blocks with which both begin, generated tokens included, where a prefix cache gives them to both; at most `most`. */
 int32_t view_shared_blocks(const struct plan *p, int32_t a, int32_t b, int32_t most);
-/* Tokens of a waiting request that a prefix cache would give it now (0 without one, or when computed > 0). */
+/* Tokens of a waiting request that a prefix cache or the family of a fork would give it now (0 without either, or when computed >
+ * 0). */
 int32_t view_prefix_hit(struct plan *p, int32_t req);
 /* Blocks of that hit that nobody holds: free ones as long as they are not hit upon. */
 int32_t view_prefix_idle(struct plan *p, int32_t req);

@@ -77,6 +77,12 @@ void queue_return(struct wait_queue *q, int32_t req)
 		insert_after(q, req, -1);
 }
 
+void queue_follow(struct wait_queue *q, int32_t req, int32_t after)
+{
+	q->count++;
+	insert_after(q, req, after);
+}
+
 void queue_remove(struct wait_queue *q, int32_t req)
 {
 	q->count--;

@@ -46,6 +46,7 @@ void queue_free(struct wait_queue *q);
 
 void queue_arrive(struct wait_queue *q, int32_t req);
 void queue_return(struct wait_queue *q, int32_t req); /* a preempted one */
+void queue_follow(struct wait_queue *q, int32_t req, int32_t after); /* fcfs: right after that one, -1 = at the front */
 void queue_remove(struct wait_queue *q, int32_t req);
 int32_t queue_first(const struct wait_queue *q); /* -1 = empty */
 int32_t queue_next(const struct wait_queue *q, int32_t req);

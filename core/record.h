@@ -46,6 +46,7 @@ enum event_kind {
 	EVENT_SWAP_IN, /* req; a = blocks that come back, b = 1: it goes on in this step, 0: when they are there */
 	EVENT_LOAD, /* req; a = blocks of its prefix that come from host memory, b = from disk */
 	EVENT_LOADED, /* req: they, or those swapped in, are there; a = blocks */
+	EVENT_COPY, /* req; a = a block others hold as well, b = the one its content is copied to, which takes its place */
 };
 
 const char *event_name(enum event_kind k);

@@ -21,7 +21,8 @@ static int grow(struct engine *g, int32_t slots, struct err *e)
 		return err_no_memory(e, "running requests");
 	g->tables = tables;
 	if (tick_heap_resize(&g->cohort.ends, g->n_slots, slots, e) ||
-	    tick_heap_resize(&g->cohort.crossings, g->n_slots, slots, e))
+	    tick_heap_resize(&g->cohort.crossings, g->n_slots, slots, e) ||
+	    (g->forks.of && tick_heap_resize(&g->cohort.branches, g->n_slots, slots, e)))
 		return ERR_MEMORY;
 	memset(grown + g->n_slots, 0, (size_t)(slots - g->n_slots) * sizeof *grown);
 	memset(tables + g->n_slots, 0, (size_t)(slots - g->n_slots) * sizeof *tables);
@@ -70,6 +71,9 @@ int32_t slot_take(struct engine *g, int32_t req)
 	s->fresh_at = -1;
 	s->computed = s->outputs = s->emitted = s->pad = s->peak = s->known_pages = s->dropped = s->expired = 0;
 	s->load_pages = 0;
+	s->inherited = 0;
+	s->next_fork = s->most_bequeathed = INT32_MAX;
+	s->tail_shared = false;
 	g->n_running++;
 	s->run_prev = g->running.tail;
 	s->run_next = -1;

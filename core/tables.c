@@ -99,14 +99,14 @@ static int add_blocks(struct batch_tables *t, const int32_t *ids, int32_t n, int
 	return ERR_NONE;
 }
 
-/* Where the KV of the last sequence's rows goes: the last places of its context. */
-static void add_slots(struct batch_tables *t, int32_t block_size, bool kept)
+/* Where the KV of the last sequence's rows goes: the last places of its context, of those before `from` nowhere. */
+static void add_slots(struct batch_tables *t, int32_t block_size, int32_t from)
 {
 	int32_t s = t->n_seqs - 1, first = t->q_at[s], rows = t->n_rows - first;
 	const int32_t *blocks = t->kv_indices + t->kv_indptr[s];
 	for (int32_t i = 0; i < rows; i++) {
 		int32_t j = t->ctx_len[s] - rows + i;
-		t->slots[first + i] = kept ? (int64_t)blocks[j / block_size] * block_size + j % block_size : -1;
+		t->slots[first + i] = j >= from ? (int64_t)blocks[j / block_size] * block_size + j % block_size : -1;
 	}
 }
 
@@ -117,7 +117,7 @@ static int add_decode(const struct engine *g, struct batch_tables *t, const stru
 	if (add_sequence(t, s->req, 1, ctx, s->pad) || add_blocks(t, blocks->ids, blocks->n, g->cfg.block_size))
 		return ERR_MEMORY;
 	t->dropped[t->n_seqs - 1] = s->dropped;
-	add_slots(t, g->cfg.block_size, true);
+	add_slots(t, g->cfg.block_size, 0);
 	t->first_token[t->n_seqs - 1] = s->computed - 1;
 	t->samples[t->n_seqs - 1] = samples;
 	t->sum_ctx += ctx;
@@ -130,7 +130,7 @@ static int add_held_row(const struct engine *g, struct batch_tables *t, const st
 	int32_t ctx = slot_resident(g, s) + (int32_t)(g->held_ticks - s->base_tick);
 	if (add_sequence(t, s->req, 1, ctx, s->pad) || add_blocks(t, blocks->ids, blocks->n, g->cfg.block_size))
 		return ERR_MEMORY;
-	add_slots(t, g->cfg.block_size, false);
+	add_slots(t, g->cfg.block_size, INT32_MAX);
 	t->first_token[t->n_seqs - 1] = s->computed - 1;
 	t->held[t->n_seqs - 1] = 1;
 	t->sum_ctx += ctx;
@@ -148,7 +148,8 @@ static int add_chunk_rows(const struct engine *g, struct batch_tables *t, const 
 	const struct block_table *blocks = slot < 0 ? NULL : &g->tables[slot];
 	if (add_blocks(t, kv_off || !blocks ? NULL : blocks->ids, kv_off || !blocks ? 0 : blocks->n, g->cfg.block_size))
 		return ERR_MEMORY;
-	add_slots(t, g->cfg.block_size, true);
+	/* A fork's last token may be there already, and others may read it. */
+	add_slots(t, g->cfg.block_size, blocks && !kv_off ? g->slots[slot].inherited : 0);
 	int32_t s = t->n_seqs - 1;
 	t->pad_rows[s] = c->pad;
 	t->dropped[s] = c->dropped;
@@ -186,6 +187,8 @@ int batch_build(const struct engine *g, const struct batch *b, struct batch_tabl
 	t->step = b->step;
 	t->n_seqs = t->n_rows = t->n_decodes = t->max_ctx = t->scratch_blocks = 0;
 	t->sum_ctx = 0;
+	t->n_copies = b->n_copies;
+	t->copies = b->copies;
 	if (add_all(g, st, t))
 		return err_no_memory(e, "page tables");
 	/* The totals the simulator works with and the rows are one and the same batch. */

@@ -19,6 +19,8 @@ struct batch_tables {
 	int32_t n_decodes; /* the first so many have one row each: decodes and held rows */
 	int32_t max_ctx;
 	int64_t sum_ctx; /* of the decodes */
+	int32_t n_copies;
+	const struct page_copy *copies; /* the batch's */
 	int32_t *req; /* [n_seqs] */
 	int32_t *q_at; /* [n_seqs + 1] */
 	int32_t *ctx_len; /* [n_seqs] tokens the last row sees, padding and itself included */

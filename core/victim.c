@@ -104,7 +104,7 @@ static int64_t blocks_short(struct engine *g, int32_t head)
 {
 	int64_t tokens = (int64_t)g->w->specs[head].prompt_tokens + g->requests[head].outputs;
 	int64_t need = g->cfg.kv_off ? 0 : kv_blocks_for(tokens, g->cfg.block_size);
-	if (g->cfg.prefix_caching && !memory_look_up(g, head))
+	if (g->cfg.prefix_caching && !g->forks.share && !memory_look_up(g, head)) /* what a family holds comes on top */
 		need -= g->hit.pages - g->hit.unreferenced;
 	return need - (g->cfg.kv_off ? 0 : memory_free_blocks(g));
 }

@@ -38,6 +38,18 @@ int32_t view_free_blocks(const struct plan *p)
 	return memory_free_blocks(plan_engine(p));
 }
 
+int32_t view_copies_due(const struct plan *p)
+{
+	struct engine *g = plan_engine(p);
+	int32_t n = 0;
+	for (int32_t i = g->forks.n_tails ? g->running.head : -1; i >= 0; i = g->slots[i].run_next)
+		if (g->slots[i].tail_shared && fork_must_copy(g, &g->slots[i], INT32_MAX))
+			n += fork_copies(g, &g->slots[i]);
+	if (g->forks.n_tails)
+		fork_counted(g);
+	return n;
+}
+
 int32_t view_total_blocks(const struct plan *p)
 {
 	return plan_engine(p)->cfg.num_blocks;
@@ -289,12 +301,18 @@ int32_t view_shared_blocks(const struct plan *p, int32_t a, int32_t b, int32_t m
 int32_t view_prefix_hit(struct plan *p, int32_t req)
 {
 	struct engine *g = plan_engine(p);
-	if (!g->cfg.prefix_caching || g->slot_of[req] >= 0 || memory_look_up(g, req))
+	if (!engine_shares(g) || g->slot_of[req] >= 0 || memory_look_up(g, req))
 		return 0;
-	return g->hit.pages * g->cfg.block_size;
+	int32_t all = view_tokens(p, req);
+	return g->hit.tokens < all ? g->hit.tokens : all - 1;
 }
 
 int32_t view_prefix_idle(struct plan *p, int32_t req)
 {
-	return view_prefix_hit(p, req) ? plan_engine(p)->hit.unreferenced : 0;
+	const struct engine *g = plan_engine(p);
+	int32_t hit = view_prefix_hit(p, req), idle = hit ? g->hit.unreferenced : 0;
+	/* Of a page of which it has a part only the rest is not taken off what it needs. */
+	for (int32_t i = hit / g->cfg.block_size; idle && i < g->hit.pages; i++)
+		idle -= g->pool.ref[g->hit_blocks[i]] == 0;
+	return idle;
 }

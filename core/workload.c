@@ -290,6 +290,8 @@ uint64_t workload_hash(const struct workload *w)
 		h = fold(h, s->output_id);
 		if (s->slo_ttft_ms)
 			h = fold(h, (uint64_t)(uint32_t)s->slo_ttft_ms);
+		if (s->fork_at)
+			h = fold(h, UINT64_C(1) << 40 ^ (uint64_t)(uint32_t)s->fork_at);
 		h = fold(h, (uint64_t)s->n_hashes);
 		for (int64_t k = s->hash_at; k < s->hash_at + s->n_hashes; k++) {
 			h = fold(h, w->hash_ids[k]);

@@ -27,6 +27,10 @@ struct spec {
 	int32_t n_hashes; /* content ids known of its prompt, from the start; 0 = unknown, shares nothing */
 	int32_t slo_ttft_ms; /* its own objective for the first token; 0 = none but the run's */
 	int32_t row; /* line or element of the source file, from 1 */
+	/* A fork (workload_fork): so many tokens of its prompt are the first of its one parent's prompt and outputs. Above 0: it
+	 * starts as soon as the parent has computed them, arrival_ns after that; below 0 (the number negated): as other children
+	 * do, when the parent has finished. 0: not a fork. */
+	int32_t fork_at;
 };
 
 /* The tokens of a content id, where they are known: text that went through a tokenizer. */
@@ -89,6 +93,19 @@ int workload_tenant(struct workload *w, const char *name, int32_t *index, struct
 /* Gives request `child` the parent `parent` for each of n pairs (indices into specs as they are now); call once, after
  * sorting. A cycle, a self-reference or an index out of range is ERR_INPUT and names a request. */
 int workload_link(struct workload *w, const int32_t *parent, const int32_t *child, int64_t n, struct err *e);
+
+/* Makes child a fork of parent: the first `tokens` tokens of its prompt (1 .. prompt_tokens, and within the parent's prompt and
+ * outputs) are the parent's, which its content ids say from now on; ids that only the parent had are made up where that
+ * takes them. `live`: see spec.fork_at. The parent, if a fork itself, has been made one before; the pair is still to be given to
+ * workload_link, as the child's only one. */
+int workload_fork(struct workload *w, int32_t parent, int32_t child, int32_t tokens, bool live, struct err *e);
+static inline int32_t spec_fork_tokens(const struct spec *s)
+{
+	return s->fork_at < 0 ? -s->fork_at : s->fork_at;
+}
+/* Whose fork each request is: [w->n] parents, -1 = nobody's; NULL (and ERR_NONE) when there are no forks. To be released with
+ * mem_free. */
+int workload_fork_parents(const struct workload *w, int32_t **parents, struct err *e);
 
 /* Stable sort by arrival; *moved (may be NULL) says whether anything was out of order. Call before workload_link. */
 int workload_sort(struct workload *w, bool *moved, struct err *e);

@@ -63,6 +63,8 @@ static void arena_release(struct runner *r)
 		give_back(r, r->kv[i].tags);
 		r->kv[i] = (struct kv_layer){0};
 	}
+	give_back(r, r->planes);
+	r->planes = NULL;
 }
 
 static size_t page_bytes(const struct runner *r)
@@ -417,6 +419,8 @@ int runner_begin(struct runner *r, const struct step_input *in, struct err *e)
 		rc = rope_grow(r, t->max_ctx, e);
 	if (!rc)
 		rc = runner_rows(r, in, e);
+	if (!rc)
+		rc = runner_copy(r, e);
 	if (!rc)
 		rc = runner_forward(r, e);
 	if (!rc)

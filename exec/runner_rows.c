@@ -18,6 +18,7 @@ enum staged {
 	STAGED_STREAMS,
 	STAGED_NTHS,
 	STAGED_INDICES, /* after what a graph expects at places that depend on its rows alone */
+	STAGED_COPIES,
 	STAGED_ROW_TAGS,
 	STAGED_WANT_AT,
 	STAGED_WANT_TAGS,
@@ -40,6 +41,11 @@ static int check_tables(const struct runner *r, const struct step_input *in, str
 			return err_set(e, ERR_INVARIANT,
 				       "step %lld: page %d of the block tables is not one of %d pages",
 				       (long long)t->step, t->kv_indices[i], r->kv_shape.n_pages);
+	for (int32_t i = 0; i < t->n_copies; i++)
+		if (t->copies[i].src < 0 || t->copies[i].src >= r->kv_shape.n_pages || t->copies[i].dst < 0 ||
+		    t->copies[i].dst >= r->kv_shape.n_pages)
+			return err_set(e, ERR_INVARIANT, "step %lld: page %d is to be copied to page %d, there are %d",
+				       (long long)t->step, t->copies[i].src, t->copies[i].dst, r->kv_shape.n_pages);
 	for (int32_t i = 0; i < t->n_rows; i++)
 		if (t->slots[i] < -1 || t->slots[i] >= n_slots)
 			return err_set(e, ERR_INVARIANT, "step %lld: row %d writes to slot %lld, there are %lld",
@@ -151,6 +157,7 @@ static void point(struct runner *r, const struct batch_tables *t, const void *co
 	r->sampled_rows = at[STAGED_SAMPLED];
 	r->draw.stream = at[STAGED_STREAMS];
 	r->draw.nth = at[STAGED_NTHS];
+	r->copies = at[STAGED_COPIES];
 	const struct graph_shape *g = &r->graph;
 	r->rows = (struct step_rows){.n_seqs = g->rows ? g->rows : t->n_seqs,
 				     .n_rows = g->rows ? g->rows : t->n_rows,
@@ -193,6 +200,7 @@ static void list_arrays(const struct runner *r, const struct step_input *in, str
 		a[STAGED_NTHS] = array(r->nths, sampled, (size_t)r->n_head - sampled, sizeof *r->nths);
 	}
 	a[STAGED_INDICES] = array(t->kv_indices, (size_t)t->kv_indptr[seqs], 0, sizeof *t->kv_indices);
+	a[STAGED_COPIES] = array(t->copies, 2 * (size_t)t->n_copies, 0, sizeof t->copies->src);
 	if (!r->check)
 		return;
 	a[STAGED_ROW_TAGS] = array(in->row_tags, rows, 0, sizeof *in->row_tags);

@@ -54,12 +54,15 @@ struct runner {
 	struct kv_shape kv_shape;
 	struct kv_layer *kv; /* [n_layers] */
 	int64_t moving; /* ticket of pages that come in; 0 = none */
+	struct page_plane *planes; /* device [n_planes]: all of it, for copies; NULL = not needed yet */
+	int32_t n_planes;
 
 	/* One step. Sampled rows are the last rows of the sequences that sample, in order. */
 	struct step_rows rows;
 	const int32_t *row_tokens; /* device [n_rows] */
 	const int32_t *sampled_rows; /* device [n_sampled] */
 	struct draw draw; /* when draws: how, with what chooses each sampled row's random number */
+	const int32_t *copies; /* device [tables->n_copies] pairs of pages */
 	int32_t n_sampled;
 	int32_t n_head; /* rows that go through the head: the sampled ones, and those that fill up a graph */
 	struct graph_shape graph;
@@ -100,6 +103,9 @@ void runner_unload(struct runner *r);
 
 /* runner_rows.c: the tables as kernels want them, on the device */
 int runner_rows(struct runner *r, const struct step_input *in, struct err *e);
+
+/* runner_copy.c: pages that are copied before the step's rows run. Enqueued, not waited for. */
+int runner_copy(struct runner *r, struct err *e);
 
 /* runner_graph.c */
 struct graph_shape runner_graph_shape(const struct runner *r, const struct batch_tables *t);

@@ -2,7 +2,8 @@
  * has ended, so that a long trace needs memory for what runs and waits, not for what it holds.
  *
  * Tag of token j: mixed from the tag of token j - 1 and token j, from a start that is the same for all (shared_tags) or
- * the request's own. So a tag stands for everything up to its token: which sequence, which place, which token. */
+ * the request's own. So a tag stands for everything up to its token: which sequence, which place, which token. A fork's tags are its
+ * parent's as far as it is one, and its own from there on. */
 #include "exec/sequences.h"
 
 #include <string.h>
@@ -26,6 +27,7 @@ struct sequences {
 	int32_t vocab;
 	uint64_t seed;
 	bool shared_tags;
+	int32_t *parents; /* [w->n] whose fork each is, -1; NULL = nobody's */
 };
 
 int sequences_create(struct sequences **out, const struct workload *w, int32_t vocab, uint64_t seed, bool shared_tags,
@@ -34,7 +36,9 @@ int sequences_create(struct sequences **out, const struct workload *w, int32_t v
 	struct sequences *s = mem_zalloc(1, sizeof *s);
 	if (s)
 		s->of = mem_zalloc((size_t)(w->n > 0 ? w->n : 1), sizeof *s->of);
-	if (!s || !s->of) {
+	if (!s || !s->of || workload_fork_parents(w, &s->parents, NULL)) {
+		if (s)
+			mem_free(s->of);
 		mem_free(s);
 		return err_no_memory(e, "the requests' tokens");
 	}
@@ -62,6 +66,7 @@ void sequences_free(struct sequences *s)
 	for (int64_t i = 0; i < s->w->n; i++)
 		sequence_free(s->of[i]);
 	mem_free(s->of);
+	mem_free(s->parents);
 	mem_free(s);
 }
 
@@ -115,13 +120,32 @@ int sequences_set_prompt(struct sequences *s, int32_t req, const int32_t *ids, i
 	return ERR_NONE;
 }
 
+/* What is mixed into token j's tag besides: whose tokens begin there. Of an ancestor's forks that lie beyond where a nearer one
+ * left it nothing is seen. */
+static uint64_t whose(const struct sequences *s, int32_t req, int32_t j)
+{
+	int32_t seen = INT32_MAX;
+	for (int32_t x = req; s->parents; x = s->parents[x]) {
+		int32_t at = s->parents[x] < 0 ? 0 : spec_fork_tokens(&s->w->specs[x]);
+		if (at < seen && at == j)
+			return rng_mix((uint64_t)(uint32_t)x + 1);
+		if (s->parents[x] < 0)
+			return 0;
+		seen = at < seen ? at : seen;
+	}
+	return j == 0 ? rng_mix((uint64_t)(uint32_t)req + 1) : 0;
+}
+
 static int extend_tags(const struct sequences *s, struct sequence *q, int32_t req, struct err *e)
 {
 	if (mem_grow((void **)&q->tags, &q->cap_tags, q->n, sizeof *q->tags))
 		return err_no_memory(e, "tags of tokens");
-	uint64_t tag = q->n_tags ? q->tags[q->n_tags - 1] : s->shared_tags ? 0 : rng_mix((uint64_t)(uint32_t)req + 1);
-	for (; q->n_tags < q->n; q->n_tags++)
+	uint64_t tag = q->n_tags ? q->tags[q->n_tags - 1] : 0;
+	for (; q->n_tags < q->n; q->n_tags++) {
+		if (!s->shared_tags && (s->parents || !q->n_tags))
+			tag ^= whose(s, req, q->n_tags);
 		q->tags[q->n_tags] = tag = rng_mix(tag ^ rng_mix((uint64_t)(uint32_t)q->tokens[q->n_tags]));
+	}
 	return ERR_NONE;
 }
 

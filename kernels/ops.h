@@ -47,6 +47,13 @@ struct page_part {
 	size_t bytes;
 };
 
+/* Something that is kept by page: K, V, scales or tags of one layer. from and to may be the same arena. */
+struct page_plane {
+	const void *from;
+	void *to;
+	int64_t page_bytes;
+};
+
 /* The rows of one step, as the scheduler's batch tells them (core/tables.h). All arrays are device memory.
  * Sequence s has rows q_at[s] .. q_at[s + 1); its last row is the last of ctx_len[s] tokens of context, the row before it
  * sees one token less, and so on (causal). Token j of the context lies in page kv_indices[kv_indptr[s] + j / block_size],
@@ -196,6 +203,11 @@ struct kernel_ops {
 	 * host does it. */
 	int (*draw)(struct kernel_set *k, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab,
 		    const struct draw *how);
+
+	/* For every plane and every i < n: page pairs[2 i] of `from` to page pairs[2 i + 1] of `to`. planes[n_planes] and
+	 * pairs[2 n] are device memory. No page may be both read and written in one call, or written twice. */
+	int (*copy_pages)(struct kernel_set *k, const struct page_plane *planes, int32_t n_planes, const int32_t *pairs,
+			  int32_t n);
 
 	/* Work that is done again and again with the same arguments, while the contents of the memory change, may be recorded
 	 * and then replayed: both NULL where a set has no such thing. `key` stands for all arguments of the work between the

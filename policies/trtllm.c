@@ -85,10 +85,11 @@ static int64_t blocks(const struct plan *p, int64_t tokens)
 	return (tokens + view_block_size(p) - 1) / view_block_size(p);
 }
 
-/* Blocks that running requests may still ask for, each up to its longest end. A prompt's were taken with its first piece. */
+/* Blocks that running requests may still ask for, each up to its longest end: a prompt's were taken with its first piece, but
+ * for pages that forks share and are going to copy. */
 static int64_t still_promised(const struct plan *p)
 {
-	int64_t sum = 0;
+	int64_t sum = view_copies_due(p);
 	for (int32_t r = view_running_first(p); r >= 0; r = view_running_next(p, r)) {
 		int32_t prompt = view_prompt(p, r), has = view_computed(p, r);
 		sum += blocks(p, (int64_t)prompt + view_max_tokens(p, r)) - blocks(p, has > prompt ? has : prompt);

@@ -180,6 +180,19 @@ int cpu_gather(struct kernel_set *k, void *y, const void *x, const int32_t *inde
 	return run(k, &j, dim);
 }
 
+/* A memory's work, not a core's: one thread does it. */
+int cpu_copy_pages(struct kernel_set *k, const struct page_plane *planes, int32_t n_planes, const int32_t *pairs,
+		   int32_t n)
+{
+	(void)k;
+	for (int32_t p = 0; p < n_planes; p++)
+		for (int32_t i = 0; i < n; i++)
+			memcpy((char *)planes[p].to + pairs[2 * i + 1] * planes[p].page_bytes,
+			       (const char *)planes[p].from + pairs[2 * i] * planes[p].page_bytes,
+			       (size_t)planes[p].page_bytes);
+	return 0;
+}
+
 static void argmax_row(const struct row_job *j, int32_t row)
 {
 	j->tokens[row] = j->isa->argmax(floats_at(j->x, row, j->dim), j->dim);

@@ -182,6 +182,7 @@ static const struct kernel_ops cpu_ops = {
 	.silu_mul = cpu_silu_mul,
 	.gather = cpu_gather,
 	.argmax = cpu_argmax,
+	.copy_pages = cpu_copy_pages,
 	.mark = cpu_mark,
 	.finish = cpu_finish,
 };

@@ -37,6 +37,8 @@ int cpu_rope_kv(struct kernel_set *k, void *qkv, const struct step_rows *r, cons
 		const struct rope *rope, const float *q_norm, const float *k_norm, float eps, const struct kv_shape *s,
 		const struct kv_layer *kv);
 int cpu_silu_mul(struct kernel_set *k, void *y, const void *gu, int32_t rows, int32_t width);
+int cpu_copy_pages(struct kernel_set *k, const struct page_plane *planes, int32_t n_planes, const int32_t *pairs,
+		   int32_t n);
 int cpu_gather(struct kernel_set *k, void *y, const void *x, const int32_t *index, int32_t n, int32_t dim);
 int cpu_argmax(struct kernel_set *k, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab);
 

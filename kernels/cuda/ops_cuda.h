@@ -81,16 +81,8 @@ int cuda_draw(cuda_stream st, int32_t *tokens, const float *logits, int32_t rows
 
 /* --- pages (pages.cu) ------------------------------------------------------------------------------------------------- */
 
-/* Something that is kept by page: K, V, scales or tags of one layer. from and to may be the same arena, or memory of the
- * host that the device can reach. */
-struct cuda_plane {
-	const void *from;
-	void *to;
-	int64_t page_bytes;
-};
-/* For every plane and every i < n: page pairs[2 i] of `from` to page pairs[2 i + 1] of `to`. planes[n_planes] and
- * pairs[2 n] are device memory. No page may be both read and written in one call. */
-int cuda_copy_pages(cuda_stream st, const struct cuda_plane *planes, int32_t n_planes, const int32_t *pairs, int32_t n);
+/* As copy_pages() of kernels/ops.h. from and to may also be memory of the host that the device can reach. */
+int cuda_copy_pages(cuda_stream st, const struct page_plane *planes, int32_t n_planes, const int32_t *pairs, int32_t n);
 
 #ifdef __cplusplus
 }

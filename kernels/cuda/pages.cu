@@ -9,9 +9,9 @@ template <class W> static __device__ inline void copy_words(void *to, const void
 		((W *)to)[i] = ((const W *)from)[i];
 }
 
-__global__ void copy_pages_kernel(const struct cuda_plane *planes, const int32_t *pairs, int32_t n)
+__global__ void copy_pages_kernel(const struct page_plane *planes, const int32_t *pairs, int32_t n)
 {
-	const struct cuda_plane p = planes[blockIdx.y];
+	const struct page_plane p = planes[blockIdx.y];
 	for (int32_t i = blockIdx.x; i < n; i += gridDim.x) {
 		const char *from = (const char *)p.from + pairs[2 * i] * p.page_bytes;
 		char *to = (char *)p.to + pairs[2 * i + 1] * p.page_bytes;
@@ -22,7 +22,7 @@ __global__ void copy_pages_kernel(const struct cuda_plane *planes, const int32_t
 	}
 }
 
-int cuda_copy_pages(cuda_stream st, const struct cuda_plane *planes, int32_t n_planes, const int32_t *pairs, int32_t n)
+int cuda_copy_pages(cuda_stream st, const struct page_plane *planes, int32_t n_planes, const int32_t *pairs, int32_t n)
 {
 	if (n < 1 || n_planes < 1)
 		return 0;

@@ -55,6 +55,14 @@ static int set_draw(struct kernel_set *k, int32_t *tokens, const float *logits, 
 			  rows, vocab);
 }
 
+static int set_copy_pages(struct kernel_set *k, const struct page_plane *planes, int32_t n_planes, const int32_t *pairs,
+			  int32_t n)
+{
+	struct cuda_set *s = cuda_set_of(k);
+	return cuda_check(s, cuda_copy_pages(s->stream, planes, n_planes, pairs, n), "copying %d pages of %d planes", n,
+			  n_planes);
+}
+
 static int set_rope_kv(struct kernel_set *k, void *qkv, const struct step_rows *r, const struct attention_shape *a,
 		       const struct rope *rope, const float *q_norm, const float *k_norm, float eps,
 		       const struct kv_shape *s, const struct kv_layer *kv)
@@ -151,6 +159,7 @@ const struct kernel_ops cuda_ops = {
 	.gather = set_gather,
 	.argmax = set_argmax,
 	.draw = set_draw,
+	.copy_pages = set_copy_pages,
 	.graph_begin = cuda_graph_begin,
 	.graph_end = cuda_graph_end,
 	.mark = cuda_mark,

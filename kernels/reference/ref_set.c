@@ -129,6 +129,18 @@ static int ref_gather(struct kernel_set *k, void *y, const void *x, const int32_
 	return 0;
 }
 
+static int ref_copy_pages(struct kernel_set *k, const struct page_plane *planes, int32_t n_planes, const int32_t *pairs,
+			  int32_t n)
+{
+	(void)k;
+	for (int32_t p = 0; p < n_planes; p++)
+		for (int32_t i = 0; i < n; i++)
+			for (int64_t b = 0; b < planes[p].page_bytes; b++)
+				((char *)planes[p].to)[pairs[2 * i + 1] * planes[p].page_bytes + b] =
+					((const char *)planes[p].from)[pairs[2 * i] * planes[p].page_bytes + b];
+	return 0;
+}
+
 static int ref_argmax(struct kernel_set *k, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab)
 {
 	(void)k;
@@ -192,6 +204,7 @@ static const struct kernel_ops ref_ops = {
 	.silu_mul = ref_silu_mul,
 	.gather = ref_gather,
 	.argmax = ref_argmax,
+	.copy_pages = ref_copy_pages,
 	.mark = ref_mark,
 	.finish = ref_finish,
 };

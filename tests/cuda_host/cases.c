@@ -307,7 +307,7 @@ double case_copy(int32_t page_bytes)
 		a[i] = (uint8_t)(i * 7 + i / (size_t)page_bytes);
 		b[i] = (uint8_t)(i * 5 + 3);
 	}
-	struct cuda_plane planes[] = {{a, b, page_bytes}, {a, a, page_bytes}};
+	struct page_plane planes[] = {{a, b, page_bytes}, {a, a, page_bytes}};
 	memcpy(wanted, b, n);
 	memcpy(wanted, a + page_bytes, (size_t)page_bytes);
 	memcpy(wanted + 4 * (size_t)page_bytes, a + 3 * (size_t)page_bytes, (size_t)page_bytes);

@@ -181,6 +181,12 @@ static int gather(struct kernel_set *k, void *y, const void *x, const int32_t *i
 	return ended(k, rc, untwin(&tx, false) && fine);
 }
 
+static int copy_pages(struct kernel_set *k, const struct page_plane *planes, int32_t n_planes, const int32_t *pairs,
+		      int32_t n)
+{
+	return done(k, cuda_copy_pages(NULL, planes, n_planes, pairs, n));
+}
+
 static int argmax(struct kernel_set *k, int32_t *tokens, const float *logits, int32_t rows, int32_t vocab)
 {
 	return done(k, cuda_argmax(NULL, tokens, logits, rows, vocab));
@@ -244,6 +250,7 @@ static const struct kernel_ops host_ops = {
 	.silu_mul = silu_mul,
 	.gather = gather,
 	.argmax = argmax,
+	.copy_pages = copy_pages,
 	.finish = finish,
 };
 

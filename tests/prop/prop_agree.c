@@ -308,6 +308,9 @@ static const struct field stats_fields[] = {
 	FIELD(struct engine_stats, swap_in_blocks),
 	FIELD(struct engine_stats, transfer_ns),
 	FIELD(struct engine_stats, max_swap_used),
+	FIELD(struct engine_stats, forks),
+	FIELD(struct engine_stats, forked_tokens),
+	FIELD(struct engine_stats, copied_blocks),
 	FIELD(struct engine_stats, max_running),
 	FIELD(struct engine_stats, max_waiting),
 	FIELD(struct engine_stats, max_blocks_used),
@@ -546,6 +549,15 @@ static bool shrink_request(struct random_case *c, int32_t i)
 		q = &c->reqs[i];
 	}
 	was = *q;
+	if (q->fork_at) {
+		any |= shrink_number(c, &q->fork_at, 1);
+		was = *q;
+		q->fork_at = 0;
+		if (still_fails(c))
+			any = true;
+		else
+			*q = was;
+	}
 	if (q->output_id) {
 		q->output_id = 0;
 		if (still_fails(c))

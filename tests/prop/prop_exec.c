@@ -288,7 +288,7 @@ static void judge_request(struct machine *m, const struct random_case *c, struct
 
 /* What was seen, so that a run says what it was a test of. */
 struct seen {
-	int64_t tokens, preempted, recomputed, hit, padded, wasted, kv_off, eos, dropped, exactly;
+	int64_t tokens, preempted, recomputed, hit, padded, wasted, kv_off, eos, dropped, exactly, forked, copied;
 };
 
 static void count(const struct machine *m, struct seen *seen)
@@ -300,6 +300,8 @@ static void count(const struct machine *m, struct seen *seen)
 	seen->recomputed += t.recomputed_tokens;
 	seen->hit += t.prefix_hit_tokens;
 	seen->padded += t.pad_tokens;
+	seen->forked += t.forked_tokens;
+	seen->copied += t.copied_blocks;
 	seen->wasted += t.wasted_tokens;
 	seen->dropped += t.dropped_tokens;
 	seen->exactly += m->lossy ? 0 : t.dropped_tokens;
@@ -382,12 +384,13 @@ static void sum_up(void *ctx)
 {
 	const struct seen *s = &((struct trial *)ctx)->seen;
 	printf("%lld tokens, %lld preemptions (%lld tokens computed again), %lld tokens from the prefix cache, %lld of "
-	       "padding, %lld wasted, %lld runs without a KV cache, %lld requests ended by a token, %lld tokens "
+	       "padding, %lld of parents of forks (%lld pages copied), %lld wasted, %lld runs without a KV cache, %lld "
+	       "requests ended by a token, %lld tokens "
 	       "dropped (%lld of them "
 	       "without any change)\n",
 	       (long long)s->tokens, (long long)s->preempted, (long long)s->recomputed, (long long)s->hit,
-	       (long long)s->padded, (long long)s->wasted, (long long)s->kv_off, (long long)s->eos,
-	       (long long)s->dropped, (long long)s->exactly);
+	       (long long)s->padded, (long long)s->forked, (long long)s->copied, (long long)s->wasted,
+	       (long long)s->kv_off, (long long)s->eos, (long long)s->dropped, (long long)s->exactly);
 }
 
 static int32_t largest(int64_t k)

@@ -300,6 +300,7 @@ int main(int argc, char **argv)
 			       .cases = 20000,
 			       .largest = largest,
 			       .refused = 20,
+			       .no_forks = true,
 			       .applies = model_knows,
 			       .accepted = accepted,
 			       .judge = judge};

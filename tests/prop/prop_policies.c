@@ -257,12 +257,13 @@ static void judge_totals(struct watch *s)
 	if (t.finished + t.rejected + t.aborted != s->w.n)
 		WRONG(s, "%lld + %lld + %lld ended, of %lld", (long long)t.finished, (long long)t.rejected,
 		      (long long)t.aborted, (long long)s->w.n);
-	if (t.output_tokens != outputs || t.prefix_hit_tokens != cached || t.preemptions != preemptions ||
+	int64_t taken = t.prefix_hit_tokens + t.forked_tokens;
+	if (t.output_tokens != outputs || taken != cached || t.preemptions != preemptions ||
 	    t.recomputed_tokens != recomputed)
 		WRONG(s,
 		      "totals differ from the requests': %lld of %lld outputs, %lld of %lld cached, "
 		      "%lld of %lld preemptions, %lld of %lld recomputed",
-		      (long long)t.output_tokens, (long long)outputs, (long long)t.prefix_hit_tokens, (long long)cached,
+		      (long long)t.output_tokens, (long long)outputs, (long long)taken, (long long)cached,
 		      (long long)t.preemptions, (long long)preemptions, (long long)t.recomputed_tokens,
 		      (long long)recomputed);
 	if (s->gaps != gaps)

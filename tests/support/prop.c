@@ -48,6 +48,8 @@ static void try_case(const struct prop *p, const struct policy_desc *d, uint64_t
 {
 	struct random_case c;
 	random_case_make(&c, seed, d, p->largest(k));
+	for (int32_t i = 0; i < c.n && p->no_forks; i++)
+		c.reqs[i].fork_at = 0;
 	for (int32_t attempt = 1; attempt < 20 && !p->accepted(&c); attempt++)
 		random_case_settings(&c, attempt);
 	t->of[p->accepted(&c) ? p->judge(p->ctx, &c) : PROP_REFUSED]++;

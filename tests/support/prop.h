@@ -16,6 +16,7 @@ struct prop {
 	int64_t cases; /* at most, where the user says nothing */
 	int32_t (*largest)(int64_t k); /* requests of case k at most */
 	int32_t refused; /* the program fails when more than one case in so many is refused */
+	bool no_forks; /* forks are taken for requests that wait for another */
 	bool (*applies)(const struct policy_desc *d); /* NULL: to every policy */
 	/* Do the case's settings go together? Else others are drawn, 19 times at most. */
 	bool (*accepted)(const struct random_case *c);

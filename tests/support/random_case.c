@@ -25,7 +25,7 @@ static int64_t pick(struct rng *r, const int64_t *of, int32_t n)
 /* What a run looks like as a whole; drawn first, so that cases differ in kind and not only in detail. */
 struct taste {
 	int64_t gap_ns, prompt, output;
-	bool bursts, priorities, tenants, sharing, parents, loose_max;
+	bool bursts, priorities, tenants, sharing, parents, loose_max, forks;
 };
 
 static void draw_segments(struct rng *r, struct random_case *c, int32_t i)
@@ -57,6 +57,28 @@ static void draw_segments(struct rng *r, struct random_case *c, int32_t i)
 		q->output_id = UINT64_C(1) << 60 | (uint64_t)(i + 1);
 }
 
+/* Another sample of an earlier request's prompt, or a branch of what it was or has become. */
+static void draw_fork(struct rng *r, struct random_case *c, int32_t i, const struct taste *t)
+{
+	struct case_req *q = &c->reqs[i];
+	q->n_parents = 1;
+	q->parent[0] = (int32_t)between(r, i > 4 && chance(r, 70) ? i - 4 : 0, i - 1);
+	const struct case_req *p = &c->reqs[q->parent[0]];
+	q->n_segments = 0;
+	q->arrival_ns = chance(r, 80) ? 0 : between(r, 0, 3 * t->gap_ns);
+	if (chance(r, 50)) {
+		q->prompt = q->fork_at = p->prompt;
+		q->output = chance(r, 50) ? p->output : q->output;
+		q->max_tokens = q->output > 0 ? q->output : 1;
+		return;
+	}
+	q->fork_at = (int32_t)between(r, 1, p->prompt + p->output);
+	if (q->prompt < q->fork_at || chance(r, 50))
+		q->prompt = q->fork_at + (int32_t)between(r, 0, 1 + t->prompt / 4);
+	if (chance(r, 30))
+		q->fork_at = -q->fork_at;
+}
+
 static void draw_request(struct rng *r, struct random_case *c, int32_t i, const struct taste *t, int64_t *clock)
 {
 	struct case_req *q = &c->reqs[i];
@@ -81,7 +103,9 @@ static void draw_request(struct rng *r, struct random_case *c, int32_t i, const 
 		q->tenant = (int32_t)between(r, 0, CASE_TENANTS - 1);
 	if (t->sharing)
 		draw_segments(r, c, i);
-	if (t->parents && i > 0 && chance(r, 40)) {
+	if (t->forks && i > 0 && chance(r, 60)) {
+		draw_fork(r, c, i, t);
+	} else if (t->parents && i > 0 && chance(r, 40)) {
 		q->n_parents = (int32_t)between(r, 1, i > 1 ? CASE_PARENTS : 1);
 		q->parent[0] = (int32_t)between(r, 0, i - 1);
 		q->parent[1] = (int32_t)between(r, 0, i - 1);
@@ -155,7 +179,7 @@ static void draw_config(struct rng *r, struct random_case *c)
 		const struct case_req *q = &c->reqs[i];
 		longest = q->prompt + q->output > longest ? q->prompt + q->output : longest;
 		priorities |= q->priority != 0;
-		sharing |= q->n_segments > 0;
+		sharing |= q->n_segments > 0 || (q->fork_at && c->seed % 2);
 	}
 	engine_config_default(g);
 	g->block_size = (int32_t)pick(r, sizes, sizeof sizes / sizeof sizes[0]);
@@ -292,6 +316,7 @@ void random_case_make(struct random_case *c, uint64_t seed, const struct policy_
 	t.sharing = chance(&r, 40);
 	t.parents = chance(&r, 25);
 	t.loose_max = chance(&r, 50);
+	t.forks = chance(&r, 30);
 	int64_t clock = chance(&r, 50) ? 0 : between(&r, 0, 100);
 	for (int32_t i = 0; i < c->n; i++)
 		draw_request(&r, c, i, &t, &clock);
@@ -345,6 +370,8 @@ void random_case_drop(struct random_case *c, int32_t i)
 			if (q->parent[p] != i)
 				q->parent[kept++] = q->parent[p] - (q->parent[p] > i);
 		q->n_parents = kept;
+		if (kept != 1)
+			q->fork_at = 0;
 	}
 	random_case_tidy(c);
 }
@@ -370,6 +397,19 @@ static int add_request(const struct case_req *q, struct workload *w, struct err 
 	return rc ? rc : workload_add(w, &s, e);
 }
 
+/* As far as it goes: requests are made smaller, parents are left out. */
+static int add_fork(const struct random_case *c, int32_t i, struct workload *w, struct err *e)
+{
+	const struct case_req *q = &c->reqs[i];
+	if (!q->fork_at || q->n_parents != 1)
+		return ERR_NONE;
+	const struct spec *p = &w->specs[q->parent[0]];
+	int32_t at = q->fork_at < 0 ? -q->fork_at : q->fork_at, most = p->prompt_tokens + p->output_tokens;
+	at = at > most ? most : at;
+	at = at > q->prompt ? q->prompt : at;
+	return workload_fork(w, q->parent[0], i, at, q->fork_at > 0, e);
+}
+
 bool random_case_workload(const struct random_case *c, struct workload *w)
 {
 	struct err e = {0};
@@ -386,6 +426,8 @@ bool random_case_workload(const struct random_case *c, struct workload *w)
 	}
 	for (int32_t i = 0; i < c->n && !rc; i++) {
 		rc = add_request(&c->reqs[i], w, &e);
+		if (!rc)
+			rc = add_fork(c, i, w, &e);
 		for (int32_t p = 0; p < c->reqs[i].n_parents && !rc; p++) {
 			parent[pairs] = c->reqs[i].parent[p];
 			child[pairs++] = i;
@@ -417,6 +459,8 @@ static void print_request(const struct random_case *c, int32_t i, FILE *f)
 	for (int32_t k = 0; k < q->n_parents; k++)
 		fprintf(f, "%s\"%d\"%s", k ? ", " : ", \"after\": [", q->parent[k] + 1,
 			k + 1 == q->n_parents ? "]" : "");
+	if (q->fork_at && q->n_parents == 1)
+		fprintf(f, ", \"fork_of\": \"%d\", \"fork_at\": %d", q->parent[0] + 1, q->fork_at);
 	for (int32_t k = 0; k < q->n_segments; k++)
 		fprintf(f, "%s{\"id\": %llu, \"tokens\": %d}%s", k ? ", " : ", \"prefix\": [",
 			(unsigned long long)q->segment[k], q->segment_tokens[k], k + 1 == q->n_segments ? "]" : "");

@@ -23,6 +23,7 @@ struct case_req {
 	uint64_t segment[CASE_SEGMENTS];
 	int32_t segment_tokens[CASE_SEGMENTS];
 	int32_t n_parents, parent[CASE_PARENTS]; /* indices of earlier requests */
+	int32_t fork_at; /* with one parent: spec.fork_at, cut to what the parent and it have */
 };
 
 struct random_case {

@@ -47,6 +47,14 @@ struct seq { /* one request */
 	bool known, handed_out, over;
 	int64_t turn; /* how many were handed out before it */
 	int32_t orphan; /* when it became one, from 1; 0 = it is none */
+	/* forks */
+	int32_t parent; /* it is a fork of; -1 */
+	int32_t place; /* whose place at the client it takes */
+	int32_t on_place; /* how many of those take it have not ended */
+	bool born; /* admitted once, or never to be */
+	int32_t inherited; /* tokens at its front that others computed */
+	int32_t most_left; /* tokens it can leave, INT32_MAX = all */
+	int32_t *left, *left_given, n_left, left_tokens; /* its blocks when it let go of them */
 };
 
 struct item { /* one request's part of a step */
@@ -69,6 +77,8 @@ struct step {
 	int64_t number, planned_ns, start_ns, end_ns;
 	struct item *items;
 	int32_t n_items;
+	struct page_copy *copies;
+	int32_t n_copies;
 	int32_t preempted;
 	int64_t window_ctx; /* contexts, each capped at the window */
 	int32_t window_growing; /* rows below it */
@@ -107,6 +117,10 @@ struct ref {
 	struct care *care; /* [num_blocks] */
 	int64_t clock; /* of care */
 	int64_t begun_ns; /* clock reading of the last scheduling round */
+	int32_t *given; /* [num_blocks] how often it was handed out */
+	bool forks; /* the workload has some */
+	int32_t last_front; /* fork that went to the front of the queue last, and when */
+	int64_t front_ns;
 	bool *taken; /* contiguous */
 	struct page *pages;
 	int32_t n_pages;
@@ -336,6 +350,8 @@ static void register_pages(struct ref *f, int32_t req, int32_t from_tokens, int3
 	int32_t bs = f->s->cfg.block_size, to;
 	if (!caching(f))
 		return;
+	if (from_tokens < q->inherited)
+		from_tokens = q->inherited;
 	if (f->s->cfg.cache_prompts_only && to_tokens > q->prompt)
 		to_tokens = q->prompt;
 	for (int32_t from = from_tokens / bs; from<to_tokens / bs; from = to> from ? to : from + 1) {
@@ -491,7 +507,7 @@ static void prune(struct ref *f, int32_t block)
 	}
 }
 
-static void take_free(struct ref *f, int32_t req)
+static int32_t take_free(struct ref *f)
 {
 	int32_t b = next_to_go(f);
 	if (is_tree(f) && f->content[b] >= 0) {
@@ -507,7 +523,51 @@ static void take_free(struct ref *f, int32_t req)
 		f->block_wait_ns = f->out_end_ns[b];
 	if (f->in_end_ns[b] > f->block_wait_ns)
 		f->block_wait_ns = f->in_end_ns[b];
-	append_block(f, req, b);
+	f->given[b]++;
+	return b;
+}
+
+static bool shares(const struct ref *f)
+{
+	return f->forks && !f->s->cfg.kv_off && !contiguous(f) && !is_tree(f);
+}
+
+/* The page that token w0, the first it writes, goes to, when there is something in that page; else -1. */
+static int32_t begun_page(const struct ref *f, int32_t req, int32_t tokens)
+{
+	const struct seq *q = &f->q[req];
+	int32_t bs = f->s->cfg.block_size, w0 = q->computed + q->pad;
+	if (w0 < q->inherited)
+		w0 = q->inherited;
+	return shares(f) && tokens + q->pad > w0 && w0 % bs && w0 / bs < q->n_blocks ? w0 / bs : -1;
+}
+
+static bool must_copy(const struct ref *f, int32_t req, int32_t tokens)
+{
+	int32_t p = begun_page(f, req, tokens);
+	return p >= 0 && f->count[f->q[req].blocks[p]] > 1;
+}
+
+/* It is going to have its first `tokens` tokens: the page it goes on in becomes its own. */
+static void make_own(struct ref *f, int32_t req, int32_t tokens)
+{
+	struct seq *q = &f->q[req];
+	int32_t p = begun_page(f, req, tokens);
+	if (p < 0)
+		return;
+	int32_t old = q->blocks[p];
+	if (f->count[old] == 1) {
+		f->content[old] = -1;
+		f->given[old]++; /* what was left of it is overwritten */
+		return;
+	}
+	int32_t b = take_free(f);
+	f->count[old]--;
+	q->blocks[p] = b;
+	say_now(f, EVENT_COPY, req, old, b);
+	say_now(f, EVENT_BLOCK, req, p, b);
+	f->plan->copies = must(realloc(f->plan->copies, (size_t)(f->plan->n_copies + 1) * sizeof *f->plan->copies));
+	f->plan->copies[f->plan->n_copies++] = (struct page_copy){old, b};
 }
 
 /* Memory for its first `tokens` tokens (and padding); all or nothing. */
@@ -517,10 +577,11 @@ static bool have_blocks(struct ref *f, int32_t req, int32_t tokens)
 	if (f->s->cfg.kv_off || contiguous(f))
 		return true;
 	int32_t need = blocks_for(f, (int64_t)tokens + q->pad) - q->n_blocks;
-	if (need > f->n_free)
+	if ((need > 0 ? need : 0) + must_copy(f, req, tokens) > f->n_free)
 		return false;
+	make_own(f, req, tokens);
 	while (need-- > 0)
-		take_free(f, req);
+		append_block(f, req, take_free(f));
 	return true;
 }
 
@@ -555,9 +616,29 @@ static void release_block(struct ref *f, int32_t b)
 	}
 }
 
+/* Forks that are still to start may find its blocks. */
+static void leave_to_forks(struct ref *f, int32_t req)
+{
+	struct seq *q = &f->q[req];
+	bool any = false;
+	for (int32_t i = 0; i < f->w->n; i++)
+		any |= f->q[i].parent == req && !f->q[i].born;
+	if (!any || !shares(f) || q->pad)
+		return;
+	q->left_tokens = q->computed < q->most_left ? q->computed : q->most_left;
+	q->n_left = blocks_for(f, q->left_tokens);
+	q->left = must(realloc(q->left, (size_t)(q->n_left + 1) * sizeof *q->left));
+	q->left_given = must(realloc(q->left_given, (size_t)(q->n_left + 1) * sizeof *q->left_given));
+	for (int32_t i = 0; i < q->n_left; i++) {
+		q->left[i] = q->blocks[i];
+		q->left_given[i] = f->given[q->blocks[i]];
+	}
+}
+
 static void release_blocks(struct ref *f, int32_t req)
 {
 	struct seq *q = &f->q[req];
+	leave_to_forks(f, req);
 	while (q->n_blocks > 0)
 		release_block(f, q->blocks[--q->n_blocks]);
 	q->lost = 0;
@@ -833,8 +914,32 @@ static void give_up_children(struct ref *f, int32_t req)
 	if (!w->child_at)
 		return;
 	for (int64_t c = w->child_at[req]; c < w->child_at[req + 1]; c++)
-		if (!f->q[w->child[c]].orphan)
+		if (!f->q[w->child[c]].orphan && f->q[w->child[c]].parents_left > 0)
 			f->q[w->child[c]].orphan = ++f->orphans;
+}
+
+static bool is_live(const struct ref *f, int32_t req)
+{
+	return f->q[req].parent >= 0 && f->w->specs[req].fork_at > 0;
+}
+
+/* Nothing keeps the child from starting any more. */
+static void set_free(struct ref *f, int32_t parent, int32_t child, int64_t at_ns)
+{
+	struct seq *q = &f->q[child];
+	q->parents_left = 0;
+	q->known = true;
+	q->ready_ns = at_ns + f->w->specs[child].arrival_ns;
+	if (!is_live(f, child))
+		return;
+	q->place = f->q[parent].place;
+	f->q[q->place].on_place++;
+}
+
+static void free_place(struct ref *f, int32_t req)
+{
+	if (f->forks && f->q[req].handed_out && --f->q[f->q[req].place].on_place == 0)
+		f->with_server--;
 }
 
 static void over(struct ref *f, int32_t req, int64_t at_ns, enum request_state state, enum request_why why)
@@ -843,38 +948,43 @@ static void over(struct ref *f, int32_t req, int64_t at_ns, enum request_state s
 	const struct workload *w = f->w;
 	r->state = (uint8_t)state;
 	r->why = (uint8_t)why;
-	f->q[req].over = true;
+	f->q[req].over = f->q[req].born = true;
 	f->done++;
-	if (f->q[req].handed_out)
+	if (f->q[req].handed_out && !f->forks)
 		f->with_server--;
 	if (state != REQUEST_FINISHED) {
 		r->last_token_ns = at_ns;
 		*(state == REQUEST_ABORTED ? &f->out->stats.aborted : &f->out->stats.rejected) += 1;
 		give_up_children(f, req);
+		free_place(f, req);
 		return;
 	}
 	f->out->stats.finished++;
 	for (int64_t c = w->child_at ? w->child_at[req] : 0; w->child_at && c < w->child_at[req + 1]; c++) {
 		struct seq *q = &f->q[w->child[c]];
-		if (--q->parents_left == 0) {
-			q->known = true;
-			q->ready_ns = at_ns + w->specs[w->child[c]].arrival_ns;
-		}
+		if (q->parents_left > 1)
+			q->parents_left--;
+		else if (q->parents_left == 1)
+			set_free(f, req, w->child[c], at_ns);
 	}
+	free_place(f, req);
 }
 
 static int32_t next_ready(const struct ref *f)
 {
-	int32_t best = -1, most = f->s->cfg.max_concurrency;
-	if (most > 0 && f->with_server >= most)
-		return -1;
+	int32_t best = -1, fork = -1, most = f->s->cfg.max_concurrency;
 	for (int32_t i = 0; i < f->w->n; i++) {
 		const struct seq *q = &f->q[i];
-		if (q->known && !q->handed_out && !q->over && !q->orphan &&
-		    (best < 0 || q->ready_ns < f->q[best].ready_ns))
+		if (most > 0 && f->with_server >= most && !is_live(f, i))
+			continue;
+		if (!q->known || q->handed_out || q->over || q->orphan)
+			continue;
+		if (best < 0 || q->ready_ns < f->q[best].ready_ns)
 			best = i;
+		if (is_live(f, i) && q->ready_ns <= f->now_ns && (fork < 0 || q->ready_ns < f->q[fork].ready_ns))
+			fork = i;
 	}
-	return best;
+	return fork >= 0 ? fork : best;
 }
 
 /* Those that can never start, the last to become one first. */
@@ -907,6 +1017,18 @@ static enum request_why refusal(const struct ref *f, int32_t req)
 	return REQUEST_WHY_NONE;
 }
 
+/* Before all others, after the forks that came at this moment. */
+static void wait_in_front(struct ref *f, int32_t req)
+{
+	int32_t place = 0;
+	for (int32_t i = 0; i < f->n_waiting && f->front_ns == f->now_ns; i++)
+		if (f->waiting[i] == f->last_front && f->out->requests[f->last_front].state == REQUEST_WAITING)
+			place = i + 1;
+	wait_at(f, place, req);
+	f->last_front = req;
+	f->front_ns = f->now_ns;
+}
+
 static void take_arrivals(struct ref *f)
 {
 	for (int32_t i; (i = next_ready(f)) >= 0 && f->q[i].ready_ns <= f->now_ns;) {
@@ -915,8 +1037,10 @@ static void take_arrivals(struct ref *f)
 		const struct spec *s = &f->w->specs[i];
 		q->handed_out = true;
 		q->turn = f->turns++;
-		f->with_server++;
+		f->with_server += !is_live(f, i);
 		r->arrival_ns = q->ready_ns;
+		if (is_live(f, i) && s->arrival_ns == 0 && s->fork_at <= f->w->specs[q->parent].prompt_tokens)
+			r->arrival_ns = f->out->requests[q->parent].arrival_ns;
 		r->first_sched_ns = r->first_token_ns = r->last_token_ns = -1;
 		r->replica = f->s->cfg.replica;
 		enum request_why why = refusal(f, i);
@@ -930,9 +1054,12 @@ static void take_arrivals(struct ref *f)
 		q->prompt = s->prompt_tokens;
 		q->most = least(s->max_tokens, f->s->cfg.max_model_len - s->prompt_tokens);
 		q->limit = least(s->output_tokens, q->most);
-		r->waited_ns[WAIT_ENTRY] = f->now_ns - q->ready_ns;
+		r->waited_ns[WAIT_ENTRY] = f->now_ns - r->arrival_ns;
 		r->state = REQUEST_WAITING;
-		start_waiting(f, i, false);
+		if (is_live(f, i) && f->s->cfg.queue_order == QUEUE_FCFS)
+			wait_in_front(f, i);
+		else
+			start_waiting(f, i, false);
 		say_now(f, EVENT_ARRIVE, i, f->n_waiting, 0);
 	}
 	if (f->n_waiting > f->out->stats.max_waiting)
@@ -941,14 +1068,16 @@ static void take_arrivals(struct ref *f)
 
 static void give_up(struct ref *f, int32_t req);
 
-/* The one handed out first of those whose client has waited long enough, or -1. */
+/* The first to arrive (then to be handed out) of those whose client has waited long enough, or -1. */
 static int32_t out_of_patience(const struct ref *f)
 {
 	int32_t first = -1;
 	for (int32_t i = 0; i < f->w->n && f->s->cfg.abort_after_ns; i++)
 		if (f->q[i].handed_out && !f->q[i].over &&
 		    f->out->requests[i].arrival_ns + f->s->cfg.abort_after_ns <= f->now_ns &&
-		    (first < 0 || f->q[i].turn < f->q[first].turn))
+		    (first < 0 || f->out->requests[i].arrival_ns < f->out->requests[first].arrival_ns ||
+		     (f->out->requests[i].arrival_ns == f->out->requests[first].arrival_ns &&
+		      f->q[i].turn < f->q[first].turn)))
 			first = i;
 	return first;
 }
@@ -1011,9 +1140,18 @@ static void refund(struct ref *f, int32_t req)
 		return;
 	if (it->samples)
 		q->promised--;
+	for (int32_t i = f->plan->n_copies; i-- > 0;)
+		for (int32_t p = 0; p < q->n_blocks; p++)
+			if (f->plan->copies[i].dst == q->blocks[p] && f->count[q->blocks[p]] == 1) {
+				q->most_left = p * f->s->cfg.block_size;
+				memmove(&f->plan->copies[i], &f->plan->copies[i + 1],
+					(size_t)(--f->plan->n_copies - i) * sizeof *f->plan->copies);
+				break;
+			}
 	/* Pages that this step would have filled are not written after all. */
 	if (caching(f) && !commits(f))
-		for (int32_t p = it->start / f->s->cfg.block_size; p < q->computed / f->s->cfg.block_size; p++)
+		for (int32_t p = (it->start > q->inherited ? it->start : q->inherited) / f->s->cfg.block_size;
+		     p < q->computed / f->s->cfg.block_size; p++)
 			f->content[q->blocks[p]] = -1;
 	q->computed = it->start;
 	q->high = it->old_high;
@@ -1179,7 +1317,8 @@ static void preempt(struct ref *f, int32_t req)
 	release_blocks(f, req);
 	q->computed = 0;
 	q->decoding = false;
-	q->pad = 0;
+	q->pad = q->inherited = 0;
+	q->most_left = INT32_MAX;
 	q->out_since_ns = f->now_ns;
 	list_remove(f->running, &f->n_running, req);
 	r->state = REQUEST_PREEMPTED;
@@ -1225,14 +1364,102 @@ static void give_up(struct ref *f, int32_t req)
 	over(f, req, f->now_ns, REQUEST_ABORTED, REQUEST_WHY_TIMEOUT);
 }
 
+/* What a request finds of its beginning. */
+struct found {
+	int32_t tokens, pages, unreferenced;
+	int32_t cached; /* tokens the prefix cache has */
+	int32_t blocks[4096];
+};
+
+/* How many of its first tokens x holds, or has left and nobody has taken. */
+static int32_t holds(const struct ref *f, int32_t x)
+{
+	const struct seq *q = &f->q[x];
+	const struct item *it = item_of(f->plan, x);
+	for (int32_t i = 0; i < f->n_running; i++)
+		if (f->running[i] == x)
+			return q->pad ? 0 : q->computed - (it ? it->len : 0);
+	int32_t tokens = 0, bs = f->s->cfg.block_size;
+	bool wanted = false;
+	for (int32_t i = 0; i < f->w->n; i++)
+		wanted |= f->q[i].parent == x && !f->q[i].born;
+	for (int32_t i = 0; wanted && i < q->n_left && q->left_given[i] == f->given[q->left[i]]; i++) {
+		/* By ranks only known contents are kept. */
+		if (!f->count[q->left[i]] && f->content[q->left[i]] < 0 && caching(f) && rule(f) != PREFIX_EVICT_LRU)
+			break;
+		tokens = least((i + 1) * bs, q->left_tokens);
+	}
+	return tokens;
+}
+
+static int32_t fork_tokens(const struct ref *f, int32_t req)
+{
+	int32_t at = f->w->specs[req].fork_at;
+	return at < 0 ? -at : at;
+}
+
+/* The best of x and x's forks but one: more tokens, then the lower number. */
+static void look_at(const struct ref *f, int32_t x, int32_t except, bool itself, int32_t most, int32_t *tokens,
+		    int32_t *who)
+{
+	for (int32_t i = 0; i < f->w->n; i++) {
+		if (i != (itself ? x : -1) && (f->q[i].parent != x || i == except))
+			continue;
+		int32_t n = least(holds(f, i), i == x ? most : least(most, fork_tokens(f, i)));
+		if (n > *tokens) {
+			*tokens = n;
+			*who = i;
+		}
+	}
+}
+
+static void find(struct ref *f, int32_t req, struct found *d)
+{
+	int32_t bs = f->s->cfg.block_size, tokens = 0, who = -1, most = INT32_MAX;
+	d->pages = lookup(f, req, &d->unreferenced);
+	d->tokens = d->cached = d->pages * bs;
+	for (int32_t p = 0; p < d->pages; p++)
+		d->blocks[p] = block_holding(f, page_of(f, req, p));
+	if (!shares(f))
+		return;
+	look_at(f, req, -1, false, most, &tokens, &who);
+	for (int32_t x = req; f->q[x].parent >= 0; x = f->q[x].parent) {
+		int32_t here = 0, whose = -1;
+		most = least(most, fork_tokens(f, x));
+		if (tokens >= most)
+			break;
+		look_at(f, f->q[x].parent, x, true, most, &here, &whose);
+		if (here > tokens) {
+			tokens = here;
+			who = whose;
+		}
+	}
+	if (tokens <= d->tokens)
+		return;
+	d->tokens = tokens;
+	d->pages = blocks_for(f, tokens);
+	d->unreferenced = 0;
+	bool runs = false;
+	for (int32_t i = 0; i < f->n_running; i++)
+		runs |= f->running[i] == who;
+	for (int32_t p = 0; p < d->pages; p++) {
+		d->blocks[p] = runs ? f->q[who].blocks[p] : f->q[who].left[p];
+		d->unreferenced += f->count[d->blocks[p]] == 0;
+	}
+}
+
 /* Takes the waiting request in and schedules `want` of its tokens at most (all of them when whole). */
 static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t pad, int64_t reserve, int32_t keep_free,
 		  bool whole_must_fit)
 {
 	struct seq *q = &f->q[req];
 	struct request *r = &f->out->requests[req];
-	int32_t unreferenced, hit = lookup(f, req, &unreferenced), bs = f->s->cfg.block_size;
-	int64_t left = tokens_of(q) - (int64_t)hit * bs, n = left;
+	struct found d;
+	find(f, req, &d);
+	if (pad)
+		d.tokens = d.pages = d.unreferenced = d.cached = 0;
+	int32_t bs = f->s->cfg.block_size, hit = least(d.tokens, tokens_of(q) - 1);
+	int64_t left = tokens_of(q) - (int64_t)hit, n = left;
 	if (n > want)
 		n = want;
 	if (n > f->budget)
@@ -1257,8 +1484,10 @@ static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t 
 			return false;
 		}
 	} else if (!f->s->cfg.kv_off) {
-		int64_t now = (int64_t)hit * bs + n + pad, all = (int64_t)tokens_of(q) + pad;
-		int64_t need = blocks_for(f, whole_must_fit ? all : now) - hit + unreferenced;
+		int64_t now = (int64_t)hit + n + pad, all = (int64_t)tokens_of(q) + pad;
+		bool copies =
+			d.tokens % bs && (whole_must_fit ? all : now) > d.tokens && f->count[d.blocks[d.pages - 1]] > 0;
+		int64_t need = blocks_for(f, whole_must_fit ? all : now) - d.pages + copies + d.unreferenced;
 		if (need + keep_free > f->n_free) {
 			f->no_memory = true;
 			return false;
@@ -1267,32 +1496,35 @@ static bool admit(struct ref *f, int32_t req, int64_t want, bool whole, int32_t 
 	bool returns = r->state == REQUEST_PREEMPTED;
 	stop_waiting(f, req);
 	if (!returns)
-		f->served[f->w->specs[req].tenant] += (int64_t)f->s->cfg.order.input_weight * (q->prompt - hit * bs);
+		f->served[f->w->specs[req].tenant] += (int64_t)f->s->cfg.order.input_weight * (q->prompt - hit);
 	put_in_order(f);
 	f->running[f->n_running++] = req;
 	q->admitted = f->admissions++;
 	r->state = REQUEST_RUNNING;
-	say_now(f, EVENT_ADMIT, req, (int64_t)hit * bs, returns);
-	if (caching(f) && !returns) {
-		f->out->stats.prefix_lookups++;
-		f->out->stats.prefix_hits += hit > 0;
-		f->out->stats.prefix_lookups_tokens += tokens_of(q);
-		f->out->stats.prefix_lookups_blocks += blocks_for(f, tokens_of(q));
-		f->out->stats.prefix_hit_tokens += (int64_t)hit * bs;
-		r->cached_tokens = hit * bs;
+	say_now(f, EVENT_ADMIT, req, hit, returns);
+	if (!returns) {
+		f->out->stats.prefix_lookups += caching(f);
+		f->out->stats.prefix_hits += d.cached > 0;
+		f->out->stats.prefix_lookups_blocks += caching(f) ? blocks_for(f, tokens_of(q)) : 0;
+		f->out->stats.prefix_lookups_tokens += caching(f) ? tokens_of(q) : 0;
+		f->out->stats.prefix_hit_tokens += d.cached;
+		f->out->stats.forked_tokens += shares(f) ? hit - d.cached : 0;
+		r->cached_tokens = hit;
 	}
+	f->out->stats.forks += d.tokens > d.cached;
+	q->born = true;
 	if (contiguous(f) && !f->s->cfg.kv_off) {
 		reserve_run(f, req, reserve + pad);
 	} else {
-		for (int32_t p = 0; p < hit; p++) {
-			int32_t b = block_holding(f, page_of(f, req, p));
-			if (f->count[b]++ == 0)
-				list_remove(f->free, &f->n_free, b);
-			append_block(f, req, b);
+		for (int32_t p = 0; p < d.pages; p++) {
+			if (f->count[d.blocks[p]]++ == 0)
+				list_remove(f->free, &f->n_free, d.blocks[p]);
+			append_block(f, req, d.blocks[p]);
 		}
-		found(f, req, hit);
-		q->computed = hit * bs;
-		have_blocks(f, req, (int32_t)(hit * bs + n));
+		found(f, req, d.pages);
+		q->computed = hit;
+		q->inherited = shares(f) ? d.tokens : 0;
+		have_blocks(f, req, (int32_t)(hit + n));
 		drop_unseen(f, req);
 	}
 	if (returns) {
@@ -1371,7 +1603,8 @@ static int32_t chosen_victim(struct ref *f)
 static void yield(struct ref *f)
 {
 	while (f->s->cfg.queue_order == QUEUE_MLFQ && f->n_waiting) {
-		int32_t head = f->waiting[0], unreferenced, hit = lookup(f, head, &unreferenced), victim = -1;
+		int32_t head = f->waiting[0], unreferenced = 0, victim = -1;
+		int32_t hit = shares(f) ? 0 : lookup(f, head, &unreferenced);
 		int32_t lowest = f->q[head].level;
 		int64_t lacks = (int64_t)blocks_for(f, tokens_of(&f->q[head])) - hit + unreferenced - f->n_free;
 		if (lacks <= 0 && f->n_running < f->s->cfg.max_num_seqs)
@@ -1492,6 +1725,19 @@ static void plan_chunked(struct ref *f)
 
 /* --- continuous (Orca) ---------------------------------------------------------------------------------------- */
 
+/* Whether the i-th running request has to copy a page when all decode in order: the last of those who hold it need not. */
+static bool copies_too(const struct ref *f, int32_t i)
+{
+	int32_t req = f->running[i], p = begun_page(f, req, f->q[req].computed + 1), before = 0;
+	if (p < 0)
+		return false;
+	for (int32_t k = 0; k < i; k++) {
+		int32_t other = f->running[k], page = begun_page(f, other, f->q[other].computed + 1);
+		before += !no_more(&f->q[other]) && page >= 0 && f->q[other].blocks[page] == f->q[req].blocks[p];
+	}
+	return before + 1 < f->count[f->q[req].blocks[p]];
+}
+
 /* One token for everybody who decodes; false when memory does not suffice for all of them. */
 static bool everybody_fits(const struct ref *f)
 {
@@ -1501,7 +1747,7 @@ static bool everybody_fits(const struct ref *f)
 	for (int32_t i = 0; i < f->n_running; i++) {
 		const struct seq *q = &f->q[f->running[i]];
 		if (!no_more(q))
-			need += blocks_for(f, (int64_t)q->computed + 1 + q->pad) - q->n_blocks;
+			need += blocks_for(f, (int64_t)q->computed + 1 + q->pad) - q->n_blocks + copies_too(f, i);
 	}
 	return need <= f->n_free;
 }
@@ -1708,17 +1954,27 @@ static void count_decode(const struct ref *f, struct step *st, int64_t ctx)
 static void count_memory(const struct ref *f, struct step *st)
 {
 	int64_t bs = f->s->cfg.block_size;
+	int32_t *in_block = must(calloc((size_t)f->s->cfg.num_blocks + 1, sizeof *in_block));
 	for (int32_t i = 0; i < f->n_running; i++) {
 		const struct seq *q = &f->q[f->running[i]];
 		int64_t in_the_end = q->prompt + (q->limit > 1 ? q->limit - 1 : 0);
-		st->kv_tokens += q->computed - q->lost;
+		for (int32_t k = 0; k < q->n_blocks && q->pad == 0; k++) {
+			if (q->blocks[k] < 0)
+				continue;
+			int64_t n = q->computed - k * bs;
+			n = n < 0 ? 0 : n > bs ? bs : n;
+			if (n > in_block[q->blocks[k]]) {
+				st->kv_tokens += n - in_block[q->blocks[k]];
+				in_block[q->blocks[k]] = (int32_t)n;
+			}
+		}
+		st->kv_tokens += q->pad ? q->computed - q->lost : 0;
 		if (contiguous(f) && !f->s->cfg.kv_off && !q->held && in_the_end > q->computed)
 			st->kv_reserved += in_the_end - q->computed;
 	}
-	for (int32_t b = 0; b < f->s->cfg.num_blocks; b++) {
-		st->kv_tokens -= f->count[b] > 1 ? (f->count[b] - 1) * bs : 0;
+	for (int32_t b = 0; b < f->s->cfg.num_blocks; b++)
 		st->kv_external += f->misfit && !f->taken[b] ? bs : 0;
-	}
+	free(in_block);
 }
 
 static void count_row(struct ref *f, struct step *st)
@@ -1837,6 +2093,7 @@ again:
 		if (f->link_free_ns[link] > st->wait_ns)
 			st->wait_ns = f->link_free_ns[link];
 	f->block_wait_ns = 0;
+	f->out->stats.copied_blocks += st->n_copies;
 	count_row(f, st);
 	count_memory(f, st);
 	uint64_t digest = 0;
@@ -1915,6 +2172,14 @@ static void commit(struct ref *f, const struct step *st)
 	}
 }
 
+static void start_forks(struct ref *f, const struct step *st, const struct item *it)
+{
+	for (int32_t i = 0; i < f->w->n; i++)
+		if (is_live(f, i) && f->q[i].parent == it->req && f->q[i].parents_left == 1 &&
+		    f->w->specs[i].fork_at <= it->start + it->len)
+			set_free(f, it->req, i, st->end_ns);
+}
+
 static void end(struct ref *f, struct step *st)
 {
 	commit(f, st);
@@ -1938,11 +2203,10 @@ static void end(struct ref *f, struct step *st)
 			continue;
 		}
 		r->chunks += it->chunk;
-		if (!it->samples)
-			continue;
-		if (r->outputs < q->limit)
+		if (it->samples && r->outputs < q->limit)
 			token_out(f, it->req, st->end_ns);
-		if (r->outputs >= q->limit)
+		start_forks(f, st, it);
+		if (it->samples && r->outputs >= q->limit)
 			finish(f, st, it->req);
 	}
 	st->row.start_ns = st->start_ns;
@@ -1952,7 +2216,9 @@ static void end(struct ref *f, struct step *st)
 	f->out->stats.steps++;
 	count_time(f, st);
 	free(st->items);
+	free(st->copies);
 	st->items = NULL;
+	st->copies = NULL;
 }
 
 static void run_step(struct ref *f, struct step *st)
@@ -2092,6 +2358,8 @@ void ref_run(struct ref_result *out, const struct ref_setup *s, const struct wor
 	f.out_end_ns = must(calloc(blocks, sizeof *f.out_end_ns));
 	f.in_end_ns = must(calloc(blocks, sizeof *f.in_end_ns));
 	f.host_free = s->cfg.swap_blocks;
+	f.given = must(calloc(blocks, sizeof *f.given));
+	f.last_front = -1;
 	for (int32_t b = 0; b < s->cfg.num_blocks; b++) {
 		f.free[f.n_free++] = b;
 		f.content[b] = -1;
@@ -2100,16 +2368,27 @@ void ref_run(struct ref_result *out, const struct ref_setup *s, const struct wor
 		f.q[i].parents_left = w->n_parents ? w->n_parents[i] : 0;
 		f.q[i].known = f.q[i].parents_left == 0;
 		f.q[i].ready_ns = w->specs[i].arrival_ns;
+		f.q[i].parent = -1;
+		f.q[i].place = (int32_t)i;
+		f.q[i].on_place = 1;
+		f.q[i].most_left = INT32_MAX;
+		f.forks |= w->specs[i].fork_at && w->n_parents;
 	}
+	for (int64_t i = 0; i < w->n && f.forks; i++)
+		for (int64_t c = w->child_at[i]; c < w->child_at[i + 1]; c++)
+			if (w->specs[w->child[c]].fork_at)
+				f.q[w->child[c]].parent = (int32_t)i;
 	loop(&f);
 	for (int64_t i = 0; i < w->n; i++) {
 		free(f.q[i].blocks);
 		free(f.q[i].pages);
+		free(f.q[i].left);
+		free(f.q[i].left_given);
 	}
 	for (int32_t i = 0; i < f.n_pages; i++)
 		free(f.pages[i].tokens);
-	void *all[] = {f.pages, f.q,     f.running, f.waiting, f.held,    f.free,       f.count,     f.content,
-		       f.since, f.taken, f.care,    f.served,  f.swapped, f.out_end_ns, f.in_end_ns, f.moved};
+	void *all[] = {f.pages, f.q,    f.running, f.waiting, f.held,       f.free,      f.count, f.content, f.since,
+		       f.taken, f.care, f.served,  f.swapped, f.out_end_ns, f.in_end_ns, f.moved, f.given};
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		free(all[i]);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/err.h"
+#include "core/mem.h"
 
 #define WRONG(...) (snprintf(why, 256, __VA_ARGS__), false)
 
@@ -20,6 +21,37 @@ static bool make_room(struct shadow_kv *s, const struct engine_config *c)
 	s->slots = more;
 	s->n_slots = n;
 	return true;
+}
+
+static bool copy_pages(struct shadow_kv *s, const struct engine_config *c, char *why)
+{
+	const struct batch_tables *t = &s->tables;
+	for (int32_t i = 0; i < t->n_copies; i++) {
+		int64_t src = (int64_t)t->copies[i].src * c->block_size,
+			dst = (int64_t)t->copies[i].dst * c->block_size;
+		if (src < 0 || dst < 0 || src == dst || src >= s->n_slots || dst >= s->n_slots)
+			return WRONG("step %lld: page %d cannot be copied to page %d", (long long)t->step,
+				     t->copies[i].src, t->copies[i].dst);
+		memcpy(&s->slots[dst], &s->slots[src], (size_t)c->block_size * sizeof *s->slots);
+		s->page_copies++;
+	}
+	return true;
+}
+
+/* Tokens with which a and b begin alike, as forks of each other or of a third. */
+static int32_t common(const struct shadow_kv *s, const struct workload *w, int32_t a, int32_t b)
+{
+	int32_t most_a = INT32_MAX;
+	for (int32_t x = a; x >= 0; x = s->parents[x]) {
+		int32_t most = most_a;
+		for (int32_t y = b; y >= 0; y = s->parents[y]) {
+			if (x == y)
+				return most;
+			most = spec_fork_tokens(&w->specs[y]) < most ? spec_fork_tokens(&w->specs[y]) : most;
+		}
+		most_a = spec_fork_tokens(&w->specs[x]) < most_a ? spec_fork_tokens(&w->specs[x]) : most_a;
+	}
+	return 0;
 }
 
 static bool write_rows(struct shadow_kv *s, char *why)
@@ -44,8 +76,9 @@ static bool write_rows(struct shadow_kv *s, char *why)
 	return true;
 }
 
-static bool read_context(struct shadow_kv *s, int32_t q, const struct engine_config *c, char *why)
+static bool read_context(struct shadow_kv *s, int32_t q, const struct engine *g, char *why)
 {
+	const struct engine_config *c = engine_config(g);
 	const struct batch_tables *t = &s->tables;
 	int32_t rows = t->q_at[q + 1] - t->q_at[q], bs = c->block_size;
 	int32_t last = t->first_token[q] + rows - t->pad_rows[q];
@@ -57,6 +90,8 @@ static bool read_context(struct shadow_kv *s, int32_t q, const struct engine_con
 		const struct shadow_slot *found = &s->slots[at];
 		int32_t token = batch_token(t, q, j, bs);
 		bool whose = found->req == t->req[q] || c->prefix_caching;
+		if (!whose && s->parents)
+			whose = common(s, engine_workload(g), found->req, t->req[q]) > token;
 		if (!found->step || found->token != token || !whose)
 			return WRONG("step %lld: request %d reads token %d and finds token %d of request %d",
 				     (long long)t->step, t->req[q], token, found->token, found->req);
@@ -182,10 +217,13 @@ bool shadow_kv_step(struct shadow_kv *s, const struct engine *g, const struct ba
 		run_up_to(s, TIER_DEVICE, TIER_HOST, b->after_out);
 	if (b->after_in)
 		run_up_to(s, TIER_HOST, TIER_DEVICE, b->after_in);
-	if (!write_rows(s, why))
+	if (!s->asked && workload_fork_parents(engine_workload(g), &s->parents, &e))
+		return WRONG("out of memory");
+	s->asked = true;
+	if (!copy_pages(s, engine_config(g), why) || !write_rows(s, why))
 		return false;
 	for (int32_t q = 0; q < s->tables.n_seqs; q++)
-		if (!read_context(s, q, engine_config(g), why))
+		if (!read_context(s, q, g, why))
 			return false;
 	return true;
 }
@@ -201,5 +239,6 @@ void shadow_kv_free(struct shadow_kv *s)
 		free(s->copies[i].dst);
 	}
 	free(s->copies);
+	mem_free(s->parents);
 	*s = (struct shadow_kv){0};
 }

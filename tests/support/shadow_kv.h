@@ -1,6 +1,7 @@
 /* shadow_kv.h: a KV memory that holds, instead of keys and values, whose token each slot is. Every step writes its rows and
  * then reads each sequence's whole context through the page tables, as attention would: what is found must be the
- * sequence's own tokens in order (with prefix caching: some request's tokens of the same places).
+ * sequence's own tokens in order (with prefix caching: some request's tokens of the same places; of
+ * forks: tokens that both have in common). Pages are copied first, as the batch says.
  *
  * Between tiers it copies as late as it may (or at once): when the engine hears of a copy's end, or a batch or another copy
  * names it as one to wait for. So whoever overwrites what is still to be copied, or reads what is still to come, is found. */
@@ -33,6 +34,9 @@ struct shadow_kv {
 	const struct engine_config *cfg;
 	struct backend inner;
 	int64_t reads; /* slots verified so far */
+	int64_t page_copies; /* pages copied so far */
+	int32_t *parents; /* [w->n] whose fork each is, NULL = there are none */
+	bool asked;
 };
 
 /* All zero is a new one. Right after engine_begin gave b; the engine must walk its rows. false: why[256] says what is
