@@ -278,6 +278,7 @@ void slot_begin(struct engine *g, struct slot *s)
 	s->prompt = spec->prompt_tokens;
 	s->max_out = queue_most_outputs(&g->waiting, s->req);
 	s->bound = spec->output_tokens < s->max_out ? spec->output_tokens : s->max_out;
+	s->next_fork = g->forks.of ? fork_next(g, s->req, 0) : INT32_MAX;
 }
 
 void slot_resume_times(struct engine *g, struct slot *s)
@@ -298,7 +299,6 @@ static void admit_accounts(struct engine *g, struct slot *s, int32_t hit)
 	slot_begin(g, s);
 	s->outputs = s->emitted = r->outputs;
 	s->computed = hit;
-	s->next_fork = g->forks.of ? fork_next(g, s->req, 0) : INT32_MAX;
 	if (again) {
 		slot_resume_times(g, s);
 		s->peak = g->peak[s->req];
