@@ -51,8 +51,7 @@ struct likeness {
 };
 /* s against the same with these types and, unless it drops the same, everything kept. Logits of as many steps as fit 1 GiB are kept. */
 int generate_compare(const struct generate_setup *s, enum num weight_type, enum num kv_type, bool keep_all,
-		     struct likeness *out,
-		     struct err *e);
+		     struct likeness *out, struct err *e);
 void likeness_free(struct likeness *l);
 
 #endif

@@ -138,7 +138,7 @@ static int continue_prompt(void *ctx, char text[1024])
 				   .n_new = 5,
 				   .chunk = 2};
 	if (!rc)
-		rc = *compares ? generate_compare(&s, NUM_I8, NUM_BF16, &l, &e) : generate(&s, &g, &e);
+		rc = *compares ? generate_compare(&s, NUM_I8, NUM_BF16, false, &l, &e) : generate(&s, &g, &e);
 	generation_free(&g);
 	likeness_free(&l);
 	model_free(&m);
