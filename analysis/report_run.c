@@ -20,6 +20,21 @@ static void value(FILE *f, const char *before, double v, const char *unit, const
 	fprintf(f, "%s%s%s", before, text_value(v, unit, buf), after);
 }
 
+/* "a=1,b=2", on to another line after a comma where one would be too long. */
+static void print_params(FILE *f, const char *text)
+{
+	int at = fprintf(f, "  parameters  ");
+	while (*text) {
+		int n = (int)strcspn(text, ",");
+		n += text[n] == ',';
+		if (at + n > 110)
+			at = fprintf(f, "\n              ") - 1;
+		at += fprintf(f, "%.*s", n, text);
+		text += n;
+	}
+	fputc('\n', f);
+}
+
 static void print_title(FILE *f, const struct run_settings *s, const struct run_result *r)
 {
 	fprintf(f, "%s", s->label ? s->label : s->policy);
@@ -33,7 +48,7 @@ static void print_title(FILE *f, const struct run_settings *s, const struct run_
 		fprintf(f, ": %s (%s)", run_status_name(r->status), r->status_text);
 	fputc('\n', f);
 	if (r->policy_params && r->policy_params[0])
-		fprintf(f, "  parameters  %s\n", r->policy_params);
+		print_params(f, r->policy_params);
 	if (r->oracle)
 		fputs("  oracle      policies are told the true output lengths\n", f);
 	if (r->lengths_estimated)
@@ -135,10 +150,11 @@ static void print_waits(FILE *f, const struct metrics *m)
 		return;
 	fprintf(f, "  waiting     longest %.4g s", m->longest_wait_ns / 1e9);
 	const char *before = "; of all of it ";
+	int told = 0;
 	for (int c = 0; c < WAIT_CAUSES; c++)
 		if (m->waited_share[c] >= 0.0005) {
 			fprintf(f, "%s%.1f %% %s", before, 100 * m->waited_share[c], words[c]);
-			before = ", ";
+			before = ++told == 3 ? ",\n              " : ", "; /* six of them are longer than a line */
 		}
 	fputc('\n', f);
 }

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Orders of the waiting and choices of who gives way, as a user types them.
+# shellcheck source=tests/support/e2e.sh
 . "$(dirname "$0")/../support/e2e.sh"
 
-served=(--cost-model linear:a=5ms,b=20us,c=1ms --num-gpu-blocks-override 90 --max-num-seqs 16 --no-db)
+served=(--cost-model "linear:a=5ms,b=20us,c=1ms" --num-gpu-blocks-override 90 --max-num-seqs 16 --no-db)
 made=(--dataset-name random --num-prompts 200 --request-rate 60 --random-input-len 64 --random-output-len 64 --seed 7)
 
 run compare "${served[@]}" "${made[@]}" --policies vllm_v1 --scheduling-policy fcfs,sjf --predictor oracle --random-range-ratio 0.9 --json
@@ -26,7 +27,7 @@ expect "the database says so" same "$(sqlite3 "$tmp/o.db" 'SELECT scheduling_pol
 awk 'BEGIN { for (i = 0; i < 220; i++)
 	printf "{\"arrival_s\": %g, \"input_tokens\": 60, \"output_tokens\": %d, \"class\": \"%s\", \"slo_ttft_ms\": %d}\n",
 		i / 200, i % 5 ? 8 : 120, i % 11 ? "much" : "little", i % 7 ? 0 : 50 }' >"$tmp/tenants.jsonl"
-crowded=(--cost-model linear:a=5ms,b=20us,c=1ms --num-gpu-blocks-override 200 --max-num-seqs 8 --no-db "$tmp/tenants.jsonl")
+crowded=(--cost-model "linear:a=5ms,b=20us,c=1ms" --num-gpu-blocks-override 200 --max-num-seqs 8 --no-db "$tmp/tenants.jsonl")
 run compare "${crowded[@]}" --policies vllm_v1 --scheduling-policy fcfs,fair,edf,mlfq:quantum=64,promote=5s --goodput ttft:2000 --json
 expect "orders serve everybody" holds "$out" '[.runs[].completed] == [220, 220, 220, 220]'
 expect "fair is fairer" holds "$out" '.runs[1].tenant_fairness != .runs[0].tenant_fairness'

@@ -58,6 +58,8 @@ static struct engine_config config_of(const struct random_case *c)
 	/* And they keep every page. */
 	cfg.kv_retention = RETAIN_FULL;
 	cfg.kv_window = cfg.kv_sink = 0;
+	/* On the device alone. */
+	cfg.swap_blocks = cfg.offload_host_blocks = cfg.offload_disk_blocks = 0;
 	return cfg;
 }
 
