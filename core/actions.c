@@ -606,9 +606,29 @@ int32_t slot_computed_before(const struct engine *g, const struct slot *s)
 	return computed - st->rows[s->sched_row].tokens;
 }
 
+/* Requests may take each other's memory for ever, computing again and again what they lose: an order that turns too fast
+ * does that. Far more preemptions than there are requests without a single token are no bad luck. */
+static int check_barren(struct engine *g)
+{
+	const struct engine_stats *s = &g->stats;
+	int64_t progress = s->output_tokens + engine_count_ended(g), most = 10000 + 100 * (int64_t)g->n_running;
+	g->barren = progress == g->progress ? g->barren + 1 : 0;
+	g->progress = progress;
+	if (g->barren <= most)
+		return ERR_NONE;
+	return err_set(&g->fault, ERR_STALL,
+		       "step %lld: %lld preemptions in a row without a token: under policy %s requests take each "
+		       "other's memory "
+		       "for ever (mlfq: a longer promote or a larger quantum; otherwise more KV blocks or a smaller "
+		       "max-num-seqs would end it)",
+		       (long long)g->begun, (long long)g->barren, g->policy->desc->name);
+}
+
 int slot_interrupt(struct engine *g, struct slot *s, enum event_kind kind, int64_t a)
 {
 	struct request *r = &g->requests[s->req];
+	if (check_barren(g))
+		return ERR_STALL;
 	refund(g, s);
 	if (remember_preempted(g, s))
 		return ERR_MEMORY;

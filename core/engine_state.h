@@ -251,6 +251,8 @@ struct engine {
 
 	struct usage usage;
 	struct engine_stats stats;
+	/* Preemptions since a token last came out or a request ended (which was progress number `progress`). */
+	int64_t barren, progress;
 };
 
 /* The step being planned. */

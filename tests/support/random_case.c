@@ -156,13 +156,15 @@ static void draw_choices(struct rng *r, struct engine_config *g, bool priorities
 		g->queue_order = QUEUE_PRIORITY;
 	else if (chance(r, 40))
 		g->queue_order = (enum queue_order)between(r, QUEUE_SJF, QUEUE_ORDERS - 1);
-	g->order = (struct order_params){.slo_ttft_ns = between(r, 1, 500),
-					 .slo_tpot_ns = between(r, 0, 20),
-					 .input_weight = (int32_t)between(r, 0, 2),
-					 .output_weight = (int32_t)between(r, 1, 3),
-					 .levels = (int32_t)between(r, 1, 5),
-					 .quantum = between(r, 1, 40),
-					 .promote_ns = chance(r, 50) ? 0 : between(r, 1, 400)};
+	g->order = (struct order_params){
+		.slo_ttft_ns = between(r, 1, 500),
+		.slo_tpot_ns = between(r, 0, 20),
+		.input_weight = (int32_t)between(r, 0, 2),
+		.output_weight = (int32_t)between(r, 1, 3),
+		.levels = (int32_t)between(r, 1, 5),
+		.quantum = between(r, 1, 40),
+		/* Sooner than what was lost can be computed again, and requests take each other's memory for ever. */
+		.promote_ns = chance(r, 50) ? 0 : between(r, 20000, 40000)};
 	if (chance(r, 50))
 		g->victim = (enum victim)between(r, VICTIM_LAST, VICTIM_LEAST_WORK_LOST);
 	g->predictor.kind = (enum predict_kind)between(r, PREDICT_MAX, PREDICT_MEAN);
