@@ -54,7 +54,7 @@ expect "an unknown device" refused "h100-sxm" capacity --model llama-3.1-8b --de
 expect "no model" refused "--model is missing" capacity
 expect "heads that cannot be split" refused "attention heads 32 do not divide" capacity --model llama-3.1-8b --tensor-parallel-size 3
 run capacity --model llama-3.1-70b --device h100-sxm --tensor-parallel-size 4 --json
-expect "70B on four devices" holds "$out" '.num_gpu_blocks > 20000 and .num_gpu_blocks < 30000'
+expect "70B on four devices" holds "$out" '.num_gpu_blocks > 25000 and .num_gpu_blocks < 35000'
 expect "mxfp4 without experts" refused "no experts" capacity --model llama-3.1-8b --weight-dtype mxfp4
 expect "two ways to say it" refused "give one" capacity --model llama-3.1-8b --weight-dtype fp8 --quantization fp8
 expect "longer than the model" refused "more than the" capacity --model llama-2-7b --max-model-len 5000

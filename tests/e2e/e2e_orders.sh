@@ -39,6 +39,7 @@ expect "tenants are as unlike as they were served" holds "$out" '.runs[0].tenant
 expect "their parameters are told" holds "$out" '[.runs[].settings.scheduling_params] ==
 	[null, "input=1,output=2", null, "input=1,output=2,levels=6,quantum=64,promote=5000000000ns"]'
 expect "edf without an objective" refused "--goodput ttft" replay "${crowded[@]}" --scheduling-policy edf
+expect "levels and another victim" refused "its levels say who gives way" replay "${crowded[@]}" --scheduling-policy mlfq --victim shortest
 expect "levels that do not exist" refused "from 1 to 16" replay "${crowded[@]}" --scheduling-policy mlfq:levels=17
 expect "levels for who stops nobody" refused "never stops a running request" replay "${crowded[@]}" --policy orca --scheduling-policy mlfq
 

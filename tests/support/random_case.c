@@ -165,7 +165,7 @@ static void draw_choices(struct rng *r, struct engine_config *g, bool priorities
 		.quantum = between(r, 1, 40),
 		/* Sooner than what was lost can be computed again, and requests take each other's memory for ever. */
 		.promote_ns = chance(r, 50) ? 0 : between(r, 20000, 40000)};
-	if (chance(r, 50))
+	if (chance(r, 50) && g->queue_order != QUEUE_MLFQ)
 		g->victim = (enum victim)between(r, VICTIM_LAST, VICTIM_LEAST_WORK_LOST);
 	g->predictor.kind = (enum predict_kind)between(r, PREDICT_MAX, PREDICT_MEAN);
 	g->predictor.sigma = sigmas[between(r, 0, 3)];
