@@ -332,6 +332,8 @@ static void from_stats(struct metrics *m, const struct engine_stats *s, const st
 	m->prefix_request_hit_ratio = ratio((double)s->prefix_hits, (double)s->prefix_lookups);
 	m->prefix_block_hit_ratio =
 		ratio((double)s->prefix_hit_tokens / c->block_size, (double)s->prefix_lookups_blocks);
+	double held = s->kv_token_ns + s->kv_internal_ns + s->kv_reserved_ns;
+	m->kv_sharing_saved = ratio(s->kv_shared_ns, slots > 0 ? held + s->kv_shared_ns : 0);
 	m->kv_used = ratio(s->kv_token_ns, slots);
 	m->kv_internal_waste = ratio(s->kv_internal_ns, slots);
 	m->kv_reserved_waste = ratio(s->kv_reserved_ns, slots);

@@ -125,6 +125,7 @@ struct metrics {
 	double transfer_share; /* of the steps' time in which they only waited for copies */
 
 	/* Shares of KV slots x busy time; they and free space add up to 1. NAN when no step ran. */
+	double kv_sharing_saved; /* of the blocks that requests would hold if none were shared, the share that sharing saves */
 	double kv_used, kv_internal_waste, kv_reserved_waste, kv_external_waste;
 
 	double busy_share; /* of the run's duration that steps took */

@@ -238,6 +238,13 @@ static void print_memory(FILE *f, const struct run_result *r)
 	value(f, ", ", m->kv_reserved_waste, "share", " % reserved");
 	if (m->kv_external_waste > 0)
 		value(f, ", ", m->kv_external_waste, "share", " % external waste");
+	if (m->kv_sharing_saved > 0)
+		value(f, ", ", m->kv_sharing_saved, "share", " % of what would be held saved by sharing");
+	if (r->stats.forks) {
+		fprintf(f, "\n  forks       %s took over ", text_count(r->stats.forks, buf));
+		fprintf(f, "%s tokens of their parents', ", text_count(r->stats.forked_tokens, buf));
+		fprintf(f, "%s shared blocks copied", text_count(r->stats.copied_blocks, buf));
+	}
 	if (r->stats.dropped_blocks) {
 		fprintf(f, "\n              %s blocks dropped", text_count(r->stats.dropped_blocks, buf));
 		fprintf(f, " (%s tokens)", text_count(r->stats.dropped_tokens, buf));

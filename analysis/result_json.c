@@ -245,6 +245,9 @@ static void memory(struct jout *j, const struct run_result *r)
 	jout_int(j, "evicted_blocks", r->stats.evicted_blocks);
 	jout_int(j, "duplicate_blocks", r->stats.duplicate_blocks);
 	jout_int(j, "dropped_blocks", r->stats.dropped_blocks);
+	jout_int(j, "forks", r->stats.forks);
+	jout_int(j, "forked_tokens", r->stats.forked_tokens);
+	jout_int(j, "copied_blocks", r->stats.copied_blocks);
 	jout_int(j, "dropped_tokens", r->stats.dropped_tokens);
 	jout_int(j, "prefix_wasted_bytes", run_prefix_wasted_bytes(r));
 	jout_int(j, "max_blocks_used", r->stats.max_blocks_used);
@@ -265,6 +268,7 @@ static void memory(struct jout *j, const struct run_result *r)
 	jout_real(j, "cold_hit_ratio", m->cold_hit_ratio);
 	jout_real(j, "transfer_share", m->transfer_share);
 	jout_real(j, "kv_used", m->kv_used);
+	jout_real(j, "kv_sharing_saved", m->kv_sharing_saved);
 	jout_real(j, "kv_internal_waste", m->kv_internal_waste);
 	jout_real(j, "kv_reserved_waste", m->kv_reserved_waste);
 	jout_real(j, "kv_external_waste", m->kv_external_waste);
@@ -370,6 +374,7 @@ static void traffic(struct jout *j, const struct run_settings *s, const struct r
 	rate(j, "burstiness", s->burstiness);
 	jout_real(j, "replay_speedup", s->replay_speedup);
 	jout_real(j, "length_scale", s->length_scale);
+	jout_int(j, "n", s->samples);
 	jout_text(j, "max_tokens_mode", s->max_tokens_mode);
 	jout_text(j, "traffic_note", s->traffic_note);
 	jout_bool(j, "lengths_estimated", r->lengths_estimated);

@@ -42,6 +42,7 @@ void run_settings_default(struct run_settings *s)
 		.burstiness = 1,
 		.replay_speedup = 1,
 		.length_scale = 1,
+		.samples = 1,
 		.max_tokens_mode = "max",
 		.tensor_parallel = 1,
 		.replicas = 1,
@@ -263,6 +264,17 @@ static int count_tier_blocks(struct parts *p, struct err *e)
 	return rc ? rc : blocks_in(p, "kv-offload-disk", s->kv_offload_disk, &c->offload_disk_blocks, e);
 }
 
+/* A copy within the device reads and writes each byte once. Cost models that are numbers alone leave it out. */
+static void set_copies(struct parts *p)
+{
+	bool numbers = p->settings->cost &&
+		       (!strncmp(p->settings->cost, "linear", 6) || !strncmp(p->settings->cost, "constant", 8));
+	if (!p->has_model || !p->has_device || numbers)
+		return;
+	double bytes_per_ns = p->device.bandwidth * p->device.memory_efficiency / 1e9;
+	sim_backend_copies(&p->backend, 2 * (double)page_bytes(p) / bytes_per_ns);
+}
+
 /* How fast the simulator copies between tiers. */
 static int set_links(struct parts *p, struct err *e)
 {
@@ -338,6 +350,8 @@ static int open_backend(struct parts *p, struct err *e)
 	case BACKEND_SIM:;
 		r->backend = "simulator";
 		int rc = sim_backend_create(&p->backend, p->cost, e);
+		if (!rc)
+			set_copies(p);
 		return rc ? rc : set_links(p, e);
 	case BACKEND_REPLAY:
 		if (!p->settings->tape)

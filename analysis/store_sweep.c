@@ -229,11 +229,11 @@ struct csv {
 
 static int csv_open(struct csv *c, struct store *s, int64_t sweep_id, struct err *e)
 {
-	int rc =
-		store_prepare(s, &c->keys,
-			      "SELECT DISTINCT m.name FROM metrics m JOIN sweep_points USING (run_id) WHERE sweep_id = ?"
-			      " ORDER BY m.name",
-			      READING, e);
+	int rc = store_prepare(
+		s, &c->keys,
+		"SELECT DISTINCT m.name FROM metrics m JOIN sweep_points USING (run_id) WHERE sweep_id = ?"
+		" ORDER BY m.name",
+		READING, e);
 	if (rc == ERR_NONE)
 		rc = store_prepare(s, &c->points,
 				   "SELECT position, status, coalesce(status_text, ''), run_id FROM sweep_points WHERE"

@@ -34,6 +34,7 @@ void trace_opts_default(struct trace_opts *o)
 		.burstiness = s.burstiness,
 		.replay_speedup = s.replay_speedup,
 		.length_scale = s.length_scale,
+		.samples = s.samples,
 	};
 }
 
@@ -111,6 +112,7 @@ int trace_opts_shape(const struct trace_opts *o, struct shape *out, struct err *
 	out->burstiness = o->burstiness;
 	out->replay_speedup = o->replay_speedup;
 	out->length_scale = o->length_scale;
+	out->samples = o->samples;
 	out->seed = o->seed;
 	return o->max_tokens_mode ? shape_parse_max_tokens(o->max_tokens_mode, out, e) : ERR_NONE;
 }

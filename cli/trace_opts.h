@@ -36,6 +36,7 @@ struct trace_opts {
 	int64_t num_prompts;
 	uint64_t seed;
 	double request_rate, burstiness, replay_speedup, length_scale;
+	int32_t samples;
 	const char *max_tokens_mode;
 };
 
@@ -107,6 +108,9 @@ extern const char *const trace_bad_row_choices[]; /* error, skip */
 	{.name = "length-scale", .type = OPT_DOUBLE, .offset = TRACE_OPT(T, m, length_scale), .arg = "F", \
 	 .min = 1e-6, .max = 1e6, \
 	 .help = "Multiplies prompt and output lengths, rounded up. Default 1."}, \
+	{.name = "n", .type = OPT_INT32, .offset = TRACE_OPT(T, m, samples), .arg = "N", .min = 1, .max = 1024, \
+	 .help = "Samples of every prompt, vLLM's n: the prompt is computed once, all share its KV blocks, the first to write " \
+		 "into the last one copies it. Each counts as a request. Default 1."}, \
 	{.name = "max-tokens-mode", .type = OPT_STRING, .offset = TRACE_OPT(T, m, max_tokens_mode), \
 	 .arg = "max|pow2|oracle|N", \
 	 .help = "What policies assume as a request's largest output, where the trace does not say: max (2048), N, the " \

@@ -269,7 +269,10 @@ static int set_up(struct engine *g, bool len_given, struct err *e)
 					 .tick = &g->cohort.tick,
 					 .now_ns = &g->now_ns,
 					 .peak = &g->peak};
-	if (fork_init(g, e) || cohort_init(g, e) || slots_init(g, e) || memory_init(g, e) || tiers_init(g, e) ||
+	code = fork_init(g, e);
+	if (code)
+		return code;
+	if (cohort_init(g, e) || slots_init(g, e) || memory_init(g, e) || tiers_init(g, e) ||
 	    predict_init(&g->predictor, &g->cfg.predictor, g->w, g->cfg.seed, e) || queue_init(&g->waiting, e))
 		return ERR_MEMORY;
 	rng_init(&g->rng, g->cfg.seed, 0x706f6c69u);
@@ -667,6 +670,7 @@ void engine_stats(const struct engine *g, struct engine_stats *out)
 	out->kv_token_ns = (double)u->token;
 	out->kv_reserved_ns = (double)u->reserved;
 	out->kv_external_ns = (double)u->external;
+	out->kv_shared_ns = (double)u->shared * bs;
 	out->kv_internal_ns = (double)(u->used * g->cfg.block_size - u->token - u->reserved);
 }
 

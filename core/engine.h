@@ -124,6 +124,7 @@ struct engine_stats {
 	double kv_token_ns; /* slots that hold a token's KV */
 	double kv_internal_ns; /* allocated, but never to be used (tail of a last block; reserved past the true end) */
 	double kv_reserved_ns; /* reserved for tokens that are still to come */
+	double kv_shared_ns; /* slots that are not taken because blocks are shared: (tables that hold one - 1) x block size */
 	double kv_external_ns; /* contiguous manager: free, but in holes too small for the head of the queue */
 };
 

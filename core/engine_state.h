@@ -102,6 +102,7 @@ struct snapshot {
 	int64_t tokens; /* slots that hold a token's KV, shared ones once */
 	int64_t reserved; /* slots reserved for tokens still to come */
 	int64_t external; /* free slots in holes too small for the head of the queue */
+	int64_t shared; /* blocks that are not taken because others are shared */
 };
 
 struct step {
@@ -138,7 +139,7 @@ struct holdings {
 /* Memory in use x nanoseconds, exact. */
 struct usage {
 	__int128 token, reserved, external; /* slots */
-	__int128 used; /* blocks */
+	__int128 used, shared; /* blocks */
 };
 
 /* What the waiting wait for: core/waits.c. */

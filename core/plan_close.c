@@ -166,6 +166,7 @@ void plan_snapshot(const struct engine *g, struct step *st)
 	int64_t bs = g->cfg.block_size;
 	m->used = memory_used(g);
 	m->cached = g->pool.n_cached;
+	m->shared = g->pool.extra_refs;
 	m->waiting = g->waiting.count;
 	m->tokens = g->hold.resident - g->hold.pad - g->pool.extra_refs * bs;
 	if (g->forks.n_tails)

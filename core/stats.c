@@ -8,7 +8,7 @@
 	X(unsaved_blocks) X(host_hit_blocks) X(disk_hit_blocks) X(cold_hit_tokens) X(transfer_ns) \
 	X(prompt_tokens_computed) X(pad_tokens) X(output_tokens) X(wasted_tokens) X(prefix_lookups) X(prefix_hits) \
 	X(prefix_lookups_tokens) X(prefix_hit_tokens) X(prefix_lookups_blocks) X(forks) X(forked_tokens) X(copied_blocks) X(evicted_blocks) X(dropped_blocks) \
-	X(dropped_tokens) X(duplicate_blocks) X(kv_slot_ns) X(kv_token_ns) X(kv_internal_ns) X(kv_reserved_ns) X(kv_external_ns)
+	X(dropped_tokens) X(duplicate_blocks) X(kv_slot_ns) X(kv_token_ns) X(kv_internal_ns) X(kv_reserved_ns) X(kv_external_ns) X(kv_shared_ns)
 #define MOST(X) X(outside_max) X(end_ns) X(max_running) X(max_waiting) X(max_blocks_used) X(max_swap_used)
 /* clang-format on */
 

@@ -20,6 +20,7 @@ struct sim {
 	int64_t submitted, waited;
 	int64_t *end_ns; /* [REPEATS] */
 	struct links links;
+	double page_copy_ns;
 };
 
 static int sim_init(void *self, const struct engine *engine, struct err *e)
@@ -100,6 +101,8 @@ static int sim_wait(void *self, struct step_result *out, struct err *e)
 		int64_t most = f->batch.repeat < REPEATS ? f->batch.repeat : REPEATS;
 		n = cost_run(s->cost, &f->batch, start, s->end_ns, most, &cost);
 	}
+	if (f->batch.n_copies) /* then it was one step */
+		s->end_ns[0] += (int64_t)(f->batch.n_copies * s->page_copy_ns + 0.5);
 	s->now_ns = s->device_free_ns = s->end_ns[n - 1];
 	*out = (struct step_result){.steps = n,
 				    .end_ns = s->end_ns,
@@ -153,6 +156,11 @@ void sim_backend_free(struct backend *b)
 	if (b->ops)
 		b->ops->close(b->self);
 	b->ops = NULL;
+}
+
+void sim_backend_copies(struct backend *b, double page_ns)
+{
+	((struct sim *)b->self)->page_copy_ns = page_ns;
 }
 
 bool sim_backend_parts(const struct backend *b, const struct batch *batch, double part_ns[STEP_PARTS])

@@ -15,6 +15,9 @@ void sim_backend_free(struct backend *b);
 /* With tiers of memory behind the device's; before init. */
 void sim_backend_links(struct backend *b, const struct link_speeds *speeds);
 
+/* What copying one KV page within the device takes, nanoseconds; before init. 0: nothing. */
+void sim_backend_copies(struct backend *b, double page_ns);
+
 /* Where the device time of batch goes, by b's cost model, in nanoseconds. False: b is no simulator, or its cost model knows no
  * parts. */
 bool sim_backend_parts(const struct backend *b, const struct batch *batch, double part_ns[STEP_PARTS]);

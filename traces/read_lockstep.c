@@ -19,6 +19,7 @@ enum {
 	HASH_BLOCK,
 	OUTPUT_ID,
 	FORK_OF,
+	FORK_AT,
 	PRIORITY,
 	CLASS,
 	MAX_TOKENS,
@@ -40,7 +41,8 @@ static const struct row_field fields[N_FIELDS] = {
 	[HASHES] = {"hash_ids", ROW_HASHES, false},
 	[HASH_BLOCK] = {"hash_block", ROW_TOKENS, false},
 	[OUTPUT_ID] = {"output_id", ROW_NAME, false},
-	[FORK_OF] = {"fork_of", ROW_SEEN, false},
+	[FORK_OF] = {"fork_of", ROW_NAME, false},
+	[FORK_AT] = {"fork_at", ROW_TOKENS, false},
 	[PRIORITY] = {"priority", ROW_INT32, false},
 	[CLASS] = {"class", ROW_NAME, false},
 	[MAX_TOKENS] = {"max_tokens", ROW_TOKENS, false},
@@ -53,12 +55,22 @@ struct wait {
 	int32_t child, id;
 };
 
+/* A row that forks off another's context. */
+struct fork_row {
+	int32_t child, id; /* request; the id it forks off */
+	int32_t at; /* tokens, 0 = as many as there can be */
+	bool live;
+	bool visited;
+};
+
 struct graph_file {
 	struct idmap ids;
 	int32_t *row_of; /* by id: index of the request, -1: none so far */
 	int64_t n, cap;
 	struct wait *waits;
 	int64_t n_waits, cap_waits;
+	struct fork_row *forks; /* in the order of their children */
+	int64_t n_forks, cap_forks;
 	int32_t *last; /* by session: its last request so far, -1: none */
 	int64_t n_last, cap_last;
 	enum { ROOTS_UNKNOWN, ROOTS_TIMED, ROOTS_UNTIMED } roots;
@@ -127,9 +139,9 @@ static int timing(struct trace_reader *r, const struct row_cell *c, int32_t last
 {
 	struct graph_file *g = r->state;
 	bool after = c[AFTER].seen && c[AFTER].i > 0;
-	bool follows = !after && !c[TIME].seen && last >= 0;
+	bool fork = c[FORK_OF].seen, follows = !after && !fork && !c[TIME].seen && last >= 0;
 	*previous = follows ? last : -1;
-	if (after || follows) {
+	if (after || follows || fork) {
 		s->arrival_ns = c[DELAY].seen ? c[DELAY].i : 0;
 		g->times_ignored += c[TIME].seen;
 		return ERR_NONE;
@@ -143,6 +155,30 @@ static int timing(struct trace_reader *r, const struct row_cell *c, int32_t last
 			   c[TIME].seen ? "is given, but not by earlier rows" : "is missing, but given by earlier rows",
 			   e);
 	s->arrival_ns = c[TIME].seen ? c[TIME].i : 0;
+	return ERR_NONE;
+}
+
+/* What a fork may not say beside it. */
+static int fork_fields(struct trace_reader *r, const struct row_cell *c, struct err *e)
+{
+	if (!c[FORK_OF].seen)
+		return c[FORK_AT].seen ? bad(r, FORK_AT, NULL, "needs fork_of", e) : ERR_NONE;
+	if (c[PREFIX].seen || c[HASHES].seen)
+		return bad(r, FORK_OF, NULL, "says what the prompt begins with: leave prefix and hash_ids out", e);
+	if (c[TIME].seen)
+		return bad(r, FORK_OF, NULL,
+			   "says when it starts (its parent has computed what it begins with): leave arrival_s out, "
+			   "delay_s may come on top",
+			   e);
+	bool same = c[AFTER].seen && c[AFTER].i == 1 && r->names[0].n == c[FORK_OF].n &&
+		    memcmp(r->names[0].s, c[FORK_OF].s, c[FORK_OF].n) == 0;
+	if (c[AFTER].seen && c[AFTER].i > 0 && !same)
+		return bad(r, AFTER, NULL,
+			   "waits for others than the request it forks off: name that one alone, or give both rows the "
+			   "same prefix instead of fork_of",
+			   e);
+	if (c[FORK_AT].seen && (c[FORK_AT].i < 1 || c[FORK_AT].i > c[PROMPT].i))
+		return bad(r, FORK_AT, NULL, "is not within 1 and input_tokens", e);
 	return ERR_NONE;
 }
 
@@ -197,6 +233,15 @@ static int add(struct trace_reader *r, const struct row_cell *c, struct spec *s,
 		if (id_number(g, r->names[k].s, r->names[k].n, &parent, e) || add_wait(g, r->w->n, parent, e))
 			return ERR_MEMORY;
 	}
+	if (c[FORK_OF].seen) {
+		struct fork_row f = {.child = (int32_t)r->w->n, .live = !(c[AFTER].seen && c[AFTER].i > 0)};
+		f.at = c[FORK_AT].seen ? (int32_t)c[FORK_AT].i : 0;
+		if (id_number(g, c[FORK_OF].s, c[FORK_OF].n, &f.id, e) || (f.live && add_wait(g, r->w->n, f.id, e)))
+			return ERR_MEMORY;
+		if (mem_grow((void **)&g->forks, &g->cap_forks, g->n_forks + 1, sizeof *g->forks))
+			return err_no_memory(e, "forks");
+		g->forks[g->n_forks++] = f;
+	}
 	g->row_of[id] = (int32_t)r->w->n;
 	return workload_add(r->w, s, e);
 }
@@ -206,10 +251,9 @@ static int accept(struct trace_reader *r, const struct row_cell *c, struct err *
 	struct graph_file *g = r->state;
 	struct spec s;
 	int32_t id, previous, *last = NULL;
-	if (c[FORK_OF].seen)
-		return bad(r, FORK_OF, NULL, "is not supported yet (shared prompts: give both rows the same prefix)",
-			   e);
-	int code = row_lengths(r, fields[PROMPT].name, c[PROMPT].i, c[OUTPUT].i, &s, e);
+	int code = fork_fields(r, c, e);
+	if (!code)
+		code = row_lengths(r, fields[PROMPT].name, c[PROMPT].i, c[OUTPUT].i, &s, e);
 	if (!code)
 		code = own_id(r, c, &s, &id, e);
 	if (!code)
@@ -264,6 +308,67 @@ static int resolve(struct trace_reader *r, struct graph_file *g, bool **dead, st
 	return ERR_NONE;
 }
 
+/* The parent is what it will be. */
+static int make_fork(struct trace_reader *r, const struct graph_file *g, const struct fork_row *f, bool **dead,
+		     struct err *e)
+{
+	const struct spec *c = &r->w->specs[f->child], *p = &r->w->specs[g->row_of[f->id]];
+	int64_t most = (int64_t)p->prompt_tokens + p->output_tokens;
+	int32_t at = f->at ? f->at : c->prompt_tokens < most ? c->prompt_tokens : (int32_t)most;
+	char why[96];
+	snprintf(why, sizeof why, "is beyond the %lld tokens of prompt and output of the request it forks off",
+		 (long long)most);
+	if (at > most && r->o.on_bad_row == TRACE_BAD_ROW_ERROR)
+		return trace_bad(r, c->row, "fork_at", NULL, 0, why, e);
+	if (at > most) {
+		if (!*dead && !(*dead = mem_zalloc((size_t)r->w->n, sizeof **dead)))
+			return err_no_memory(e, "forks");
+		(*dead)[f->child] = true;
+		return ERR_NONE;
+	}
+	return workload_fork(r->w, g->row_of[f->id], f->child, at, f->live, e);
+}
+
+/* Parents before their forks, wherever they stand in the file. fork_of_row: [w->n] index in g->forks, -1 = none. A circle is
+ * left to those who put requests in order. */
+static int make_forks_of(struct trace_reader *r, struct graph_file *g, int32_t first, const int32_t *fork_of_row,
+			 int32_t *stack, bool **dead, struct err *e)
+{
+	int64_t n = 0;
+	for (int32_t i = first; i >= 0 && !g->forks[i].visited;) {
+		g->forks[i].visited = true;
+		stack[n++] = i;
+		int32_t parent = g->row_of[g->forks[i].id];
+		i = parent < 0 ? -1 : fork_of_row[parent];
+	}
+	while (n > 0) {
+		struct fork_row *f = &g->forks[stack[--n]];
+		int code =
+			g->row_of[f->id] < 0 || g->row_of[f->id] == f->child ? ERR_NONE : make_fork(r, g, f, dead, e);
+		if (code)
+			return code;
+	}
+	return ERR_NONE;
+}
+
+static int make_forks(struct trace_reader *r, struct graph_file *g, bool **dead, struct err *e)
+{
+	if (!g->n_forks)
+		return ERR_NONE;
+	int32_t *fork_of_row = mem_alloc((size_t)r->w->n * sizeof *fork_of_row);
+	int32_t *stack = mem_alloc((size_t)g->n_forks * sizeof *stack);
+	int code = fork_of_row && stack ? ERR_NONE : err_no_memory(e, "forks");
+	for (int64_t i = 0; i < r->w->n && !code; i++)
+		fork_of_row[i] = -1;
+	for (int64_t i = 0; i < g->n_forks && !code; i++)
+		fork_of_row[g->forks[i].child] = (int32_t)i;
+	for (int64_t i = 0; i < g->n_forks && !code; i++)
+		code = make_forks_of(r, g, (int32_t)i, fork_of_row, stack, dead, e);
+	mem_free(fork_of_row);
+	mem_free(stack);
+	return code;
+}
+
 bool detect_lockstep(const struct trace_head *h)
 {
 	return h->kind == TRACE_HEAD_OBJECTS && trace_head_has(h, "input_tokens");
@@ -279,8 +384,11 @@ int read_lockstep(struct trace_reader *r, struct err *e)
 	if (!code)
 		code = resolve(r, &g, &dead, e);
 	if (!code) {
-		r->report->has_arrivals = g.roots == ROOTS_TIMED;
 		r->w->hash_block = (int32_t)g.hash_block;
+		code = make_forks(r, &g, &dead, e);
+	}
+	if (!code) {
+		r->report->has_arrivals = g.roots == ROOTS_TIMED;
 		r->report->hash_block = (int32_t)g.hash_block;
 		if (g.times_ignored)
 			trace_note(
@@ -294,6 +402,7 @@ int read_lockstep(struct trace_reader *r, struct err *e)
 	idmap_free(&g.ids);
 	mem_free(g.row_of);
 	mem_free(g.waits);
+	mem_free(g.forks);
 	mem_free(g.last);
 	return code;
 }

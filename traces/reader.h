@@ -141,7 +141,9 @@ int trace_load_memory(const char *name, const void *bytes, size_t n, const struc
  *   slo_ttft_ms    the request's own objective for its first token, milliseconds; 0 or absent: none
  *   class          text: the tenant
  *   estimated      true: the lengths were estimated from text
- *   fork_of        not supported yet: an error
+ *   fork_of        id anywhere in the file: the prompt begins with that request's prompt and outputs (docs/forks.md). It
+ *                  starts as soon as they are computed, plus delay_s; with after: [the same id], when that has finished
+ *   fork_at        so many tokens of them; default: input_tokens, at most all there are
  * The content id of a text: */
 uint64_t trace_text_id(const char *s, size_t n);
 

@@ -22,6 +22,7 @@ void shape_default(struct shape *s)
 	*s = (struct shape){.burstiness = 1,
 			    .replay_speedup = 1,
 			    .length_scale = 1,
+			    .samples = 1,
 			    .max_tokens_mode = MAX_TOKENS_MAX,
 			    .max_tokens_cap = 2048};
 }
@@ -62,6 +63,8 @@ static int check(const struct shape *s, struct err *e)
 		return err_set(e, ERR_INPUT, "--replay-speedup %g: must be above 0", s->replay_speedup);
 	if (!(s->length_scale >= 1e-6 && s->length_scale <= 1e6))
 		return err_set(e, ERR_INPUT, "--length-scale %g: must be in 1e-6 .. 1e6", s->length_scale);
+	if (s->samples < 0 || s->samples > SHAPE_SAMPLES)
+		return err_set(e, ERR_INPUT, "--n %d: must be in 1 .. %d", s->samples, SHAPE_SAMPLES);
 	if (s->max_tokens_cap < 1)
 		return err_set(e, ERR_INPUT, "--max-tokens-mode %d: must be above 0", (int)s->max_tokens_cap);
 	if (s->request_rate > 0 && s->replay_speedup != 1)
@@ -164,6 +167,17 @@ static int scale_content(struct workload *w, int64_t scale, struct err *e)
 	return ERR_NONE;
 }
 
+/* Its prompt has its new length. */
+static int scale_fork(struct spec *s, int64_t scale, struct err *e)
+{
+	int32_t at = spec_fork_tokens(s);
+	int code = scale_field(&at, scale, 1, "fork_at", s, e);
+	if (at > s->prompt_tokens)
+		at = s->prompt_tokens;
+	s->fork_at = s->fork_at < 0 ? -at : at;
+	return code;
+}
+
 static int scale_lengths(struct workload *w, double factor, struct err *e)
 {
 	int64_t scale = (int64_t)(factor * (double)SCALE_ONE + 0.5);
@@ -176,6 +190,8 @@ static int scale_lengths(struct workload *w, double factor, struct err *e)
 			code = scale_field(&s->output_tokens, scale, 0, "an output", s, e);
 		if (!code)
 			code = scale_field(&s->max_tokens, scale, 0, "max_tokens", s, e);
+		if (!code && s->fork_at)
+			code = scale_fork(s, scale, e);
 		if (code)
 			return code;
 	}
@@ -232,5 +248,5 @@ int shape_apply(struct workload *w, const struct shape *s, struct err *e)
 		code = speed_up(w, s->replay_speedup, e);
 	if (!code)
 		workload_set_max_tokens(w, s->max_tokens_mode, s->max_tokens_cap);
-	return code;
+	return code || s->samples <= 1 ? code : shape_samples(w, s->samples, e);
 }

@@ -205,6 +205,7 @@ static int64_t survivors(struct workload *w, const bool *keep, const int64_t *re
 			continue;
 		if (w->n_parents[i] && !parents[i]) {
 			w->specs[i].arrival_ns = ready[i];
+			w->specs[i].fork_at = 0;
 			++*cut;
 		}
 		from[n++] = (int32_t)i;

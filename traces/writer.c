@@ -69,6 +69,28 @@ static void native_content(struct writing *x, const struct spec *s)
 		fprintf(x->f, ",\"hash_block\":%d", w->hash_block);
 }
 
+static bool is_fork(const struct workload *w, int64_t i)
+{
+	return w->specs[i].fork_at && w->n_parents && w->n_parents[i] == 1;
+}
+
+/* What it shares with its parent follows from this. */
+static void native_fork(struct writing *x, int64_t i)
+{
+	char buf[24];
+	fputs(",\"fork_of\":", x->f);
+	writer_json_string(x->f, workload_name(x->w, x->parent[x->parent_at[i]], buf));
+	fprintf(x->f, ",\"fork_at\":%d", spec_fork_tokens(&x->w->specs[i]));
+}
+
+static void native_delay(struct writing *x, int64_t i)
+{
+	if (x->w->specs[i].arrival_ns) {
+		fputs(",\"delay_s\":", x->f);
+		writer_decimal(x->f, x->w->specs[i].arrival_ns, 9);
+	}
+}
+
 static void native_after(struct writing *x, int64_t i)
 {
 	char buf[24];
@@ -79,10 +101,6 @@ static void native_after(struct writing *x, int64_t i)
 		writer_json_string(x->f, workload_name(x->w, x->parent[k], buf));
 	}
 	putc(']', x->f);
-	if (x->w->specs[i].arrival_ns) {
-		fputs(",\"delay_s\":", x->f);
-		writer_decimal(x->f, x->w->specs[i].arrival_ns, 9);
-	}
 }
 
 /* A request is called by its line's number unless it has a name of its own; those others wait for say it anyway. */
@@ -113,9 +131,13 @@ static void native_row(struct writing *x, int64_t i)
 		fprintf(x->f, ",\"max_tokens\":%d", s->max_tokens);
 	if (s->session >= 0)
 		fprintf(x->f, ",\"session\":%d", s->session);
-	if (is_dependent(x->w, i))
+	if (is_fork(x->w, i))
+		native_fork(x, i);
+	if (is_dependent(x->w, i) && !(is_fork(x->w, i) && s->fork_at > 0))
 		native_after(x, i);
-	if (s->n_hashes)
+	if (is_dependent(x->w, i))
+		native_delay(x, i);
+	if (s->n_hashes && !is_fork(x->w, i))
 		native_content(x, s);
 	if (s->output_id)
 		fprintf(x->f, ",\"output_id\":%llu", (unsigned long long)s->output_id);

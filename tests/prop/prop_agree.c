@@ -320,7 +320,7 @@ static const struct field stats_fields[] = {
 static const struct field waste_fields[] = {
 	FIELD(struct engine_stats, kv_slot_ns),     FIELD(struct engine_stats, kv_token_ns),
 	FIELD(struct engine_stats, kv_internal_ns), FIELD(struct engine_stats, kv_reserved_ns),
-	FIELD(struct engine_stats, kv_external_ns),
+	FIELD(struct engine_stats, kv_external_ns), FIELD(struct engine_stats, kv_shared_ns),
 };
 
 static int64_t value_of(const void *p, const struct field *f)

@@ -82,6 +82,7 @@ struct step {
 	int32_t preempted;
 	int64_t window_ctx; /* contexts, each capped at the window */
 	int32_t window_growing; /* rows below it */
+	int64_t kv_shared;
 	int64_t kv_tokens, kv_reserved, kv_external; /* slots while it ran */
 	struct step_row row;
 };
@@ -1973,6 +1974,8 @@ static void count_memory(const struct ref *f, struct step *st)
 			st->kv_reserved += in_the_end - q->computed;
 	}
 	for (int32_t b = 0; b < f->s->cfg.num_blocks; b++)
+		st->kv_shared += f->count[b] > 1 ? (f->count[b] - 1) * bs : 0;
+	for (int32_t b = 0; b < f->s->cfg.num_blocks; b++)
 		st->kv_external += f->misfit && !f->taken[b] ? bs : 0;
 	free(in_block);
 }
@@ -2153,6 +2156,7 @@ static void count_time(struct ref *f, const struct step *st)
 	t->kv_token_ns += (double)(st->kv_tokens * dt);
 	t->kv_reserved_ns += (double)(st->kv_reserved * dt);
 	t->kv_external_ns += (double)(st->kv_external * dt);
+	t->kv_shared_ns += (double)(st->kv_shared * dt);
 	t->kv_internal_ns += (double)((st->row.blocks_used * bs - st->kv_tokens - st->kv_reserved) * dt);
 }
 

@@ -354,6 +354,72 @@ static int32_t step_padded(struct runner *r, const int32_t *prompt, int32_t pad,
 	return out.tokens[1];
 }
 
+/* One row of request 0 in page 7; before it these copies. */
+static int step_copying(struct runner *r, const struct page_copy *copies, int32_t n, struct err *e)
+{
+	static int32_t req[] = {0}, q_at[] = {0, 1}, ctx[] = {1}, zero[] = {0}, indptr[] = {0, 1}, pages[] = {7},
+		       tokens[] = {5};
+	static int64_t slots[] = {7 * 4}, want_at[] = {-1};
+	static uint8_t no[] = {0};
+	static uint64_t tags[] = {1};
+	struct batch_tables t = {.n_seqs = 1,
+				 .n_rows = 1,
+				 .n_decodes = 1,
+				 .max_ctx = 1,
+				 .sum_ctx = 1,
+				 .n_copies = n,
+				 .copies = copies,
+				 .req = req,
+				 .q_at = q_at,
+				 .ctx_len = ctx,
+				 .pad = zero,
+				 .pad_rows = zero,
+				 .first_token = zero,
+				 .dropped = zero,
+				 .kv_indptr = indptr,
+				 .kv_indices = pages,
+				 .slots = slots,
+				 .samples = no,
+				 .held = no};
+	struct step_input in = {
+		.tables = &t, .row_tokens = tokens, .row_tags = tags, .want_tags = tags, .want_at = want_at};
+	struct step_output out;
+	return runner_step(r, &in, &out, e);
+}
+
+/* Keys, values, scales and tags of all layers, byte for byte, with the result of one copy after the other: what was copied to
+ * 1 goes on to 2, and 0, which was read, is written. */
+static void pages_are_copied_byte_for_byte(void)
+{
+	static const struct page_copy copies[] = {{0, 1}, {1, 2}, {5, 0}, {3, 4}}, beyond[] = {{0, 9}};
+	static const int32_t from[] = {5, 0, 0, 3, 3, 5};
+	static const enum num types[] = {NUM_F32, NUM_BF16, NUM_I8};
+	for (int k = 0; k < 6; k++) {
+		struct tiny t;
+		struct err e = {0};
+		tiny_open(&t, NULL, k % 2);
+		struct runner *r = tiny_runner(
+			&t,
+			(struct runner_setup){.n_pages = 9, .block_size = 4, .kv_type = types[k / 2], .check = k > 1});
+		size_t n = (size_t)runner_page_bytes(r);
+		uint8_t *all = malloc(7 * n), *got = all + 6 * n;
+		CU_ASSERT_PTR_NOT_NULL_FATAL(all);
+		for (size_t i = 0; i < 6 * n; i++)
+			all[i] = (uint8_t)(i * 11 + i / n * 3 + 1);
+		for (int32_t i = 0; i < 6; i++)
+			CHECK_INT(runner_page_in(r, i, all + (size_t)i * n, &e), ERR_NONE);
+		CHECK_INT(step_copying(r, copies, 4, &e), ERR_NONE);
+		for (int32_t i = 0; i < 6; i++) {
+			CHECK_INT(runner_page_out(r, i, got, &e), ERR_NONE);
+			CU_ASSERT(memcmp(got, all + (size_t)from[i] * n, n) == 0);
+		}
+		CHECK_INT(step_copying(r, beyond, 1, &e), ERR_INVARIANT);
+		free(all);
+		runner_free(r);
+		tiny_close(&t);
+	}
+}
+
 static void padding_and_held_rows_change_nothing(void)
 {
 	struct tiny t;
@@ -611,6 +677,7 @@ int main(void)
 		{"pieces_blocks_and_threads_change_no_bit", pieces_blocks_and_threads_change_no_bit},
 		{"narrower_weights_and_kv_cost_little", narrower_weights_and_kv_cost_little},
 		{"padding_and_held_rows_change_nothing", padding_and_held_rows_change_nothing},
+		{"pages_are_copied_byte_for_byte", pages_are_copied_byte_for_byte},
 		{"a_read_of_anothers_page_is_caught", a_read_of_anothers_page_is_caught},
 		{"a_slot_written_by_mistake_is_caught", a_slot_written_by_mistake_is_caught},
 		{"what_an_earlier_run_left_is_not_taken_for_this_ones",

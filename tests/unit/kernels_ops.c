@@ -266,6 +266,37 @@ static void gathered_rows(void)
 	free(x);
 }
 
+/* Pages within one array and from one to another, of a size that is no multiple of anything; the others stay. */
+static void copied_pages(void)
+{
+	enum { PAGES = 7, BYTES = 37 };
+	static const int32_t pairs[] = {1, 0, 3, 4, 1, 6};
+	uint8_t a[PAGES * BYTES], b[PAGES * BYTES], want_a[PAGES * BYTES], want_b[PAGES * BYTES], got[PAGES * BYTES];
+	for (int i = 0; i < PAGES * BYTES; i++) {
+		a[i] = want_a[i] = (uint8_t)(i * 7 + i / BYTES);
+		b[i] = want_b[i] = (uint8_t)(i * 5 + 3);
+	}
+	for (int i = 0; i < 3; i++) {
+		memcpy(want_a + pairs[2 * i + 1] * BYTES, a + pairs[2 * i] * BYTES, BYTES);
+		memcpy(want_b + pairs[2 * i + 1] * BYTES, a + pairs[2 * i] * BYTES, BYTES);
+	}
+	for (int s = -1; s < n_sets; s++) {
+		struct kernel_set *set = s < 0 ? reference : sets[s];
+		uint8_t *da = uploaded(set, a, sizeof a), *db = uploaded(set, b, sizeof b);
+		struct page_plane planes[] = {{da, db, BYTES}, {da, da, BYTES}};
+		void *d_planes = uploaded(set, planes, sizeof planes);
+		int32_t *d_pairs = uploaded(set, pairs, sizeof pairs);
+		CHECK_INT(set->ops->copy_pages(set, d_planes, 2, d_pairs, 3), 0);
+		set->ops->download(set, got, da, sizeof got);
+		CU_ASSERT(memcmp(got, want_a, sizeof got) == 0);
+		set->ops->download(set, got, db, sizeof got);
+		CU_ASSERT(memcmp(got, want_b, sizeof got) == 0);
+		void *all[] = {da, db, d_planes, d_pairs};
+		for (int i = 0; i < 4; i++)
+			set->ops->release(set, all[i]);
+	}
+}
+
 /* The largest at every place, alone, and again further on. */
 static void lowest_index_of_the_largest(void)
 {
@@ -674,6 +705,7 @@ int main(void)
 		{"gate_of_every_size", gate_of_every_size},
 		{"embedding_of_each_type", embedding_of_each_type},
 		{"gathered_rows", gathered_rows},
+		{"copied_pages", copied_pages},
 		{"lowest_index_of_the_largest", lowest_index_of_the_largest},
 		{"rotated_and_kept", rotated_and_kept},
 		{"written_then_read", written_then_read},

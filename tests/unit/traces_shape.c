@@ -393,6 +393,37 @@ static void what_makes_no_sense_is_refused(void)
 	}
 }
 
+/* Two requests, the second waits for the first: of 3 samples each, whoever waited waits for all three; the second's own
+ * samples fork off it. */
+static void samples_are_forks_of_the_first(void)
+{
+	struct shape s = none();
+	struct err e = {0};
+	struct workload w = steady(2);
+	int32_t parent = 0, child = 1, *of, prompt = w.specs[1].prompt_tokens;
+	char buf[24];
+	CHECK_INT(workload_link(&w, &parent, &child, 1, &e), ERR_NONE);
+	w.specs[1].arrival_ns = 500;
+	s.samples = 3;
+	apply(&w, s);
+	CHECK_INT(w.n, 6);
+	CHECK_INT(workload_fork_parents(&w, &of, &e), ERR_NONE);
+	static const int32_t parents[] = {0, 1, 1, 3, 1, 1}, forks[] = {-1, 0, 0, -1, 3, 3};
+	for (int i = 0; i < 6; i++) {
+		CHECK_INT(w.n_parents[i], parents[i]);
+		CHECK_INT(of[i], forks[i]);
+		CHECK_INT(w.specs[i].fork_at, i % 3 ? w.specs[i].prompt_tokens : 0);
+		CHECK_INT(w.specs[i].hash_at, w.specs[i / 3 * 3].hash_at);
+	}
+	CHECK_INT(w.specs[3].arrival_ns, 500);
+	CHECK_INT(w.specs[5].arrival_ns, 0);
+	CHECK_INT(w.specs[5].prompt_tokens, prompt);
+	CU_ASSERT_STRING_EQUAL(workload_name(&w, 5, buf), "2#3");
+	CHECK_INT(shape_samples(&w, 2, &e), ERR_INPUT); /* they are forks already */
+	mem_free(of);
+	workload_free(&w);
+}
+
 static void max_tokens_modes_are_parsed(void)
 {
 	struct shape s = none();
@@ -436,6 +467,7 @@ int main(void)
 		{"sessions_and_classes_are_numbered_by_their_first_requests",
 		 sessions_and_classes_are_numbered_by_their_first_requests},
 		{"what_makes_no_sense_is_refused", what_makes_no_sense_is_refused},
+		{"samples_are_forks_of_the_first", samples_are_forks_of_the_first},
 		{"max_tokens_modes_are_parsed", max_tokens_modes_are_parsed},
 	};
 	return SUITE_RUN("traces_shape", tests);
