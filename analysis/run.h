@@ -66,7 +66,8 @@ struct run_settings {
 	double kv_host_bandwidth; /* GB/s, each direction, in simulation; 0 = what the device's specification says */
 	double kv_host_latency; /* microseconds a copy takes beside its bytes, in simulation; 10 */
 	double kv_disk_bandwidth, kv_disk_latency; /* the same between host memory and disk; 0 = 5 GB/s; 100 */
-	struct engine_config engine; /* num_blocks, swap_blocks, offload_..._blocks and model_max_len are filled by run_execute */
+	struct engine_config
+		engine; /* num_blocks, swap_blocks, offload_..._blocks and model_max_len are filled by run_execute */
 
 	/* What runs it. */
 	enum run_backend backend;
@@ -127,7 +128,8 @@ struct run_result {
 	struct tape tape; /* executor: everything the engine took from outside */
 	int32_t *output_ids; /* executor: token ids of request i at output_ids[output_at[i] .. output_at[i + 1]) */
 	int64_t *output_at; /* [n + 1] */
-	int64_t weight_bytes, kv_bytes_per_token; /* of one device; 0 where the model has no say (num_gpu_blocks given, cost linear) */
+	int64_t weight_bytes,
+		kv_bytes_per_token; /* of one device; 0 where the model has no say (num_gpu_blocks given, cost linear) */
 	bool lengths_estimated, oracle;
 
 	struct err store_err; /* the run is fine, but could not be stored */

@@ -52,7 +52,8 @@ static const char run_columns[] =
 	"kv_disk_bandwidth, kv_disk_latency, hit_visible, cache_at_start, kv_retention, kv_window, kv_sink, "
 	"scheduling_policy, scheduling_params, "
 	"predictor, victim, async_scheduling, seed, trace, trace_format, trace_hash, workload_hash, requests, "
-	"request_rate, burstiness, replay_speedup, length_scale, samples, max_tokens_mode, traffic_note, lengths_estimated, "
+	"request_rate, burstiness, replay_speedup, length_scale, samples, max_tokens_mode, traffic_note, "
+	"lengths_estimated, "
 	"oracle, recorded, arguments, arm, profile_id, profile_hash, backend_what, weights, tokenizer, isa, "
 	"threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, kv_cache_memory_bytes, "
 	"enforce_eager";

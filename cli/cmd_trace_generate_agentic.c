@@ -194,7 +194,8 @@ const struct command cmd_trace_generate_agentic = {
 		 "all branches, goes on from one of them, taken at random, and proposes and reviews again.\n\n"
 		 "The trace is played closed loop: a request starts when all it waits for have finished, plus "
 		 "--tool-time. "
-		 "What prompts share is written out, so that prefix caches find it. The defaults are lengths for a small "
+		 "What prompts share is written out, so that prefix caches find it. The defaults are lengths for a "
+		 "small "
 		 "model on a CPU; for a large one ask for more, as the last example does.",
 	.examples = "# 50 workflows of 8 proposals, each then reviewed\n"
 		    "lockstep trace generate agentic --workflows 50 --branches 8 --rounds 2 -o agents.jsonl\n"

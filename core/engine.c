@@ -123,10 +123,11 @@ int engine_config_resolve(struct engine_config *c, struct err *e)
 			       "ttft:MILLISECONDS");
 	/* Whom the levels let in another rule might stop again, for ever. */
 	if (c->queue_order == QUEUE_MLFQ && c->victim != VICTIM_DEFAULT)
-		return err_set(e, ERR_INPUT,
-			       "--victim %s cannot go with --scheduling-policy mlfq: its levels say who gives way (leave "
-			       "--victim out)",
-			       victim_names[c->victim]);
+		return err_set(
+			e, ERR_INPUT,
+			"--victim %s cannot go with --scheduling-policy mlfq: its levels say who gives way (leave "
+			"--victim out)",
+			victim_names[c->victim]);
 	if (c->offload_disk_blocks && !c->offload_host_blocks)
 		return err_set(e, ERR_INPUT,
 			       "--kv-offload-disk is reached through host memory: give --kv-offload-host as well");

@@ -165,7 +165,8 @@ static void impossible_options_are_named(void)
 		{offsetof(struct capacity_options, max_num_batched_tokens), -1, "max-num-batched-tokens -1"},
 		{offsetof(struct capacity_options, max_model_len), 131073, "max-model-len 131073"},
 		{offsetof(struct capacity_options, tensor_parallel), 0, "tensor-parallel-size 0"},
-		{offsetof(struct capacity_options, tensor_parallel), 3, "over 3 devices: its attention heads 32 do not"},
+		{offsetof(struct capacity_options, tensor_parallel), 3,
+		 "over 3 devices: its attention heads 32 do not"},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		struct capacity_options o = s.options;
