@@ -64,7 +64,7 @@ static int once(void *ctx, char text[1024])
 static void calibration_reports_lost_memory_and_keeps_none(void)
 {
 	write_log();
-	CU_ASSERT(failing_mem_each(once, NULL, 0) > 50);
+	CU_ASSERT(failing_mem_each(once, NULL, 0) > 30);
 }
 
 int main(void)

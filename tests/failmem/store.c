@@ -300,7 +300,7 @@ int main(void)
 		{"reading_runs_survives", reading_runs_survives},
 		{"deleting_a_run_survives", deleting_a_run_survives},
 	};
-	every = getenv("LOCKSTEP_THOROUGH") ? 1 : test_short() ? 131 : 41;
+	every = getenv("LOCKSTEP_THOROUGH") ? 1 : test_short() ? 131 : 61;
 	sqlite3_config(SQLITE_CONFIG_MALLOC, &methods);
 	set_up();
 	int rc = SUITE_RUN("failmem_store", tests);

@@ -72,12 +72,12 @@ static int compare(void *ctx, char text[1024])
 
 static void recording_and_playing_survive(void)
 {
-	CU_ASSERT(failing_mem_each(record_and_play, NULL, 0) > 50);
+	CU_ASSERT(failing_mem_each(record_and_play, NULL, 0) > 30);
 }
 
 static void comparing_survives(void)
 {
-	CU_ASSERT(failing_mem_each(compare, NULL, 0) > 50);
+	CU_ASSERT(failing_mem_each(compare, NULL, 0) > 30);
 }
 
 int main(void)

@@ -127,7 +127,7 @@ static void making_agents_survives(void)
 
 static void shaping_survives(void)
 {
-	CU_ASSERT(failing_mem_each(shaping, NULL, 0) > 50);
+	CU_ASSERT(failing_mem_each(shaping, NULL, 0) > 30);
 }
 
 static void writing_survives_in_every_format(void)

@@ -89,7 +89,7 @@ static void a_validation_survives(void)
 {
 	struct setup u = {.page = temp_path("page.md")};
 	make_work();
-	CU_ASSERT(failing_mem_each(once, &u, 0) > 100);
+	CU_ASSERT(failing_mem_each(once, &u, 0) > 30);
 	workload_free(&work);
 }
 
@@ -99,7 +99,7 @@ static void storing_it_survives(void)
 	struct setup u = {.db = temp_path("a.db")};
 	unlink(u.db);
 	make_work();
-	CU_ASSERT(failing_mem_each(once, &u, 0) > 100);
+	CU_ASSERT(failing_mem_each(once, &u, 0) > 30);
 	workload_free(&work);
 }
 

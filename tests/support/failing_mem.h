@@ -15,7 +15,8 @@ int64_t failing_mem_held(void);
 
 /* Calls `once` with its 1st, 2nd, 3rd ... allocation failing until a call gets through without. `once` returns an err_code
  * and releases all it made. Checks: a failed allocation is reported as out of memory or got around (never another error),
- * and nothing stays held. Returns how many failures were tried, at most `limit` (0 = all). */
+ * and nothing stays held. `limit`: the last one that is failed (0 = none is). Returns how
+ * many were; LOCKSTEP_THOROUGH in the environment fails every single one. */
 int64_t failing_mem_each(int (*once)(void *ctx, char text[1024]), void *ctx, int64_t limit);
 
 #endif
