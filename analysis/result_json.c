@@ -375,6 +375,8 @@ static void traffic(struct jout *j, const struct run_settings *s, const struct r
 	jout_real(j, "replay_speedup", s->replay_speedup);
 	jout_real(j, "length_scale", s->length_scale);
 	jout_int(j, "n", s->samples);
+	jout_int(j, "beam_width", s->beam_width);
+	jout_int(j, "beam_every", s->beam_every);
 	jout_text(j, "max_tokens_mode", s->max_tokens_mode);
 	jout_text(j, "traffic_note", s->traffic_note);
 	jout_bool(j, "lengths_estimated", r->lengths_estimated);

@@ -43,6 +43,8 @@ void run_settings_default(struct run_settings *s)
 		.replay_speedup = 1,
 		.length_scale = 1,
 		.samples = 1,
+		.beam_width = 1,
+		.beam_every = 8,
 		.max_tokens_mode = "max",
 		.tensor_parallel = 1,
 		.replicas = 1,

@@ -43,6 +43,7 @@ struct run_settings {
 	double replay_speedup; /* of the trace's times; 1 */
 	double length_scale; /* 1 */
 	int32_t samples; /* of each prompt; 1 */
+	int32_t beam_width, beam_every; /* 1: no beam search */
 	const char *max_tokens_mode; /* "max", "pow2", "oracle" or a number */
 	uint64_t seed;
 	const char *traffic_note; /* what else was done to the workload, or NULL: "turns 0 and 1, prompt <= 1024" */

@@ -207,6 +207,8 @@ static const char *const migrations[] = {
 	"ALTER TABLE runs ADD COLUMN predictor TEXT;" /* NULL: nothing went by predicted lengths */
 	"ALTER TABLE runs ADD COLUMN victim TEXT;"
 	"ALTER TABLE runs ADD COLUMN samples INTEGER DEFAULT 1;" /* of each prompt */
+	"ALTER TABLE runs ADD COLUMN beam_width INTEGER DEFAULT 1;"
+	"ALTER TABLE runs ADD COLUMN beam_every INTEGER;" /* NULL: no beam search */
 	"ALTER TABLE runs ADD COLUMN swap_space REAL;" /* GiB */
 	"ALTER TABLE runs ADD COLUMN kv_offload_host REAL;" /* GiB */
 	"ALTER TABLE runs ADD COLUMN kv_offload_disk REAL;"

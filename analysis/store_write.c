@@ -52,7 +52,8 @@ static const char run_columns[] =
 	"kv_disk_bandwidth, kv_disk_latency, hit_visible, cache_at_start, kv_retention, kv_window, kv_sink, "
 	"scheduling_policy, scheduling_params, "
 	"predictor, victim, async_scheduling, seed, trace, trace_format, trace_hash, workload_hash, requests, "
-	"request_rate, burstiness, replay_speedup, length_scale, samples, max_tokens_mode, traffic_note, "
+	"request_rate, burstiness, replay_speedup, length_scale, samples, beam_width, beam_every, "
+	"max_tokens_mode, traffic_note, "
 	"lengths_estimated, "
 	"oracle, recorded, arguments, arm, profile_id, profile_hash, backend_what, weights, tokenizer, isa, "
 	"threads, exec_time, batch_invariant, ignore_eos, temperature, top_k, top_p, kv_cache_memory_bytes, "
@@ -137,6 +138,8 @@ static void bind_traffic(struct binder *b, const struct run_settings *s, const s
 	bind_real(b, s->replay_speedup);
 	bind_real(b, s->length_scale);
 	bind_int(b, s->samples);
+	bind_int(b, s->beam_width);
+	bind_int_if(b, s->beam_width > 1, s->beam_every);
 	bind_text(b, s->max_tokens_mode);
 	bind_text(b, s->traffic_note);
 	bind_int(b, r->lengths_estimated);

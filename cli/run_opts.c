@@ -338,6 +338,8 @@ static int set_reports(struct arm *arm, const struct run_opts *o, struct err *e)
 	s->replay_speedup = o->trace.replay_speedup;
 	s->length_scale = o->trace.length_scale;
 	s->samples = o->trace.samples;
+	s->beam_width = o->trace.beam_width;
+	s->beam_every = o->trace.beam_every;
 	s->max_tokens_mode = o->trace.max_tokens_mode;
 	s->seed = o->trace.seed;
 	s->engine.seed = o->trace.seed;

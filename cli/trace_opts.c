@@ -35,6 +35,8 @@ void trace_opts_default(struct trace_opts *o)
 		.replay_speedup = s.replay_speedup,
 		.length_scale = s.length_scale,
 		.samples = s.samples,
+		.beam_width = 1,
+		.beam_every = s.beam_every,
 	};
 }
 
@@ -113,6 +115,8 @@ int trace_opts_shape(const struct trace_opts *o, struct shape *out, struct err *
 	out->replay_speedup = o->replay_speedup;
 	out->length_scale = o->length_scale;
 	out->samples = o->samples;
+	out->beam_width = o->beam_width;
+	out->beam_every = o->beam_every;
 	out->seed = o->seed;
 	return o->max_tokens_mode ? shape_parse_max_tokens(o->max_tokens_mode, out, e) : ERR_NONE;
 }

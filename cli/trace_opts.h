@@ -36,7 +36,7 @@ struct trace_opts {
 	int64_t num_prompts;
 	uint64_t seed;
 	double request_rate, burstiness, replay_speedup, length_scale;
-	int32_t samples;
+	int32_t samples, beam_width, beam_every;
 	const char *max_tokens_mode;
 };
 
@@ -111,6 +111,11 @@ extern const char *const trace_bad_row_choices[]; /* error, skip */
 	{.name = "n", .type = OPT_INT32, .offset = TRACE_OPT(T, m, samples), .arg = "N", .min = 1, .max = 1024, \
 	 .help = "Samples of every prompt, vLLM's n: the prompt is computed once, all share its KV blocks, the first to write " \
 		 "into the last one copies it. Each counts as a request. Default 1."}, \
+	{.name = "beam-width", .type = OPT_INT32, .offset = TRACE_OPT(T, m, beam_width), .arg = "N", .min = 1, .max = 1024, \
+	 .help = "As many beams of every request: at every --beam-every tokens some are dropped and others forked, drawn by the " \
+		 "seed. Default 1: no beam search."}, \
+	{.name = "beam-every", .type = OPT_INT32, .offset = TRACE_OPT(T, m, beam_every), .arg = "N", .min = 1, .max = 1e6, \
+	 .help = "With --beam-width: output tokens from one choice of beams to the next. Default 8."}, \
 	{.name = "max-tokens-mode", .type = OPT_STRING, .offset = TRACE_OPT(T, m, max_tokens_mode), \
 	 .arg = "max|pow2|oracle|N", \
 	 .help = "What policies assume as a request's largest output, where the trace does not say: max (2048), N, the " \

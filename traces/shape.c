@@ -23,6 +23,7 @@ void shape_default(struct shape *s)
 			    .replay_speedup = 1,
 			    .length_scale = 1,
 			    .samples = 1,
+			    .beam_every = 8,
 			    .max_tokens_mode = MAX_TOKENS_MAX,
 			    .max_tokens_cap = 2048};
 }
@@ -65,6 +66,12 @@ static int check(const struct shape *s, struct err *e)
 		return err_set(e, ERR_INPUT, "--length-scale %g: must be in 1e-6 .. 1e6", s->length_scale);
 	if (s->samples < 0 || s->samples > SHAPE_SAMPLES)
 		return err_set(e, ERR_INPUT, "--n %d: must be in 1 .. %d", s->samples, SHAPE_SAMPLES);
+	if (s->beam_width < 0 || s->beam_width > SHAPE_SAMPLES || (s->beam_width > 1 && s->beam_every < 1))
+		return err_set(e, ERR_INPUT, "--beam-width %d, --beam-every %d: must be in 1 .. %d, and at least 1",
+			       s->beam_width, s->beam_every, SHAPE_SAMPLES);
+	if (s->beam_width > 1 && s->samples > 1)
+		return err_set(e, ERR_INPUT, "--n %d and --beam-width %d: samples or beams, give one of them",
+			       s->samples, s->beam_width);
 	if (s->max_tokens_cap < 1)
 		return err_set(e, ERR_INPUT, "--max-tokens-mode %d: must be above 0", (int)s->max_tokens_cap);
 	if (s->request_rate > 0 && s->replay_speedup != 1)
@@ -248,5 +255,5 @@ int shape_apply(struct workload *w, const struct shape *s, struct err *e)
 		code = speed_up(w, s->replay_speedup, e);
 	if (!code)
 		workload_set_max_tokens(w, s->max_tokens_mode, s->max_tokens_cap);
-	return code || s->samples <= 1 ? code : shape_samples(w, s->samples, e);
+	return code ? code : shape_samples(w, s, e);
 }

@@ -19,13 +19,15 @@ struct shape {
 	enum max_tokens_mode max_tokens_mode;
 	int32_t max_tokens_cap; /* for MAX_TOKENS_MAX */
 	int32_t samples; /* of each prompt (vLLM's n): the others are forks of the first; 0 and 1: one */
+	int32_t beam_width; /* beams of every request; 0 and 1: no beam search */
+	int32_t beam_every; /* outputs between two choices of beams, at least 1 */
 	uint64_t seed;
 };
 
 /* All requests, the trace's own arrivals and lengths, --max-tokens-mode max with 2048, seed 0. */
 void shape_default(struct shape *s);
 
-/* Applies *s to w, in this order: num_prompts, length_scale, replay_speedup or request_rate, max_tokens, samples.
+/* Applies *s to w, in this order: num_prompts, length_scale, replay_speedup or request_rate, max_tokens, samples or beam_width.
  *
  * num_prompts: requests count in the order in which they could start if serving took no time, so one that waits for
  *   others never comes in without them.
@@ -42,13 +44,16 @@ void shape_default(struct shape *s);
  * samples: sample k of a request is called ID#k (from 2); it has the same prompt, lengths, priority, tenant and session, and an
  *   output of its own. What waited for the request waits for all of its samples. Not for traces that fork themselves.
  *
+ * beam_width: as many samples; after every beam_every outputs each of the next beams goes on from one drawn of the present ones,
+ *   all alike, by the seed. A beam that is not drawn is a request that ends there; one drawn more than once is forked there.
+ *
  * ERR_INPUT: a value out of range; a request_rate together with a replay_speedup (there is nothing left to speed up);
  * a burstiness without a request_rate; lengths past 2^31 - 1. */
 int shape_apply(struct workload *w, const struct shape *s, struct err *e);
 
 enum { SHAPE_SAMPLES = 1024 }; /* of one prompt at most */
 /* The last step of shape_apply (shape_samples.c). */
-int shape_samples(struct workload *w, int32_t samples, struct err *e);
+int shape_samples(struct workload *w, const struct shape *s, struct err *e);
 
 /* Parses --max-tokens-mode: "max", "pow2", "oracle" or a whole number (max with that cap). */
 int shape_parse_max_tokens(const char *text, struct shape *s, struct err *e);

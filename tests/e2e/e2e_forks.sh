@@ -38,6 +38,14 @@ expect "the recording gives the same decisions" holds "$out" ".decision_hash == 
 run decisions 1 --db "$db"
 expect "which tell of copies" has "$out" "copy"
 
+run "${sim[@]}" --beam-width 4 --beam-every 16 --check
+expect "beams are dropped and forked" holds "$out" '.settings.beam_width == 4 and .completed > 110 and .aborted + .rejected == 0 and
+	.copied_blocks > 40 and .kv_sharing_saved > 0.4 and .total_output_tokens == 4 * '"$(jq .total_output_tokens <<<"$alone")"
+run replay --dataset-name random --num-prompts 3 --random-input-len 30 --random-output-len 24 "${kernels[@]}" --no-db --check \
+	--beam-width 3 --beam-every 4
+expect "on real kernels, too" holds "$out" '.completed > 12 and .copied_blocks > 5'
+expect "samples or beams" refused "give one of them" "${sim[@]}" --n 2 --beam-width 2
+
 small=(replay --dataset-path "$tmp/tree.jsonl" --model llama-3.1-8b --device h100-sxm)
 expect "two ways to fork" refused "the trace says itself where its requests fork" "${small[@]}" --n 2
 expect "no samples" refused "--n" "${small[@]}" --n 0

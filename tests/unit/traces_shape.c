@@ -419,9 +419,59 @@ static void samples_are_forks_of_the_first(void)
 	CHECK_INT(w.specs[5].arrival_ns, 0);
 	CHECK_INT(w.specs[5].prompt_tokens, prompt);
 	CU_ASSERT_STRING_EQUAL(workload_name(&w, 5, buf), "2#3");
-	CHECK_INT(shape_samples(&w, 2, &e), ERR_INPUT); /* they are forks already */
+	CHECK_INT(shape_samples(&w, &s, &e), ERR_INPUT); /* they are forks already */
 	mem_free(of);
 	workload_free(&w);
+}
+
+/* At every token of every beam search as many beams live as are asked for; those that are alive at the end have all outputs; a
+ * fork goes on from where its parent is. */
+static void beams_are_dropped_and_forked(void)
+{
+	enum { WIDTH = 4, EVERY = 5, OUT = 23 };
+	struct err e = {0};
+	int64_t dropped = 0, forked = 0;
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		struct shape s = none();
+		struct workload w = steady(3);
+		int32_t *of, alive[3][OUT] = {{0}}, full[3] = {0}, root = -1;
+		for (int i = 0; i < 3; i++) {
+			w.specs[i].prompt_tokens = 10;
+			w.specs[i].output_tokens = OUT;
+		}
+		s.beam_width = WIDTH;
+		s.beam_every = EVERY;
+		s.seed = seed;
+		apply(&w, s);
+		CHECK_INT(workload_fork_parents(&w, &of, &e), ERR_NONE);
+		for (int32_t i = 0; i < w.n; i++) {
+			const struct spec *p = &w.specs[i];
+			int32_t from = p->prompt_tokens - 10, to = from + p->output_tokens;
+			root += of[i] < 0;
+			CU_ASSERT(from % EVERY == 0 && (to % EVERY == 0 || to == OUT) && to > from &&
+				  p->max_tokens >= to - from);
+			for (int32_t k = from; k < to; k++)
+				alive[root][k]++;
+			full[root] += to == OUT;
+			dropped += to < OUT;
+			forked += from > 0;
+			if (of[i] < 0)
+				continue;
+			const struct spec *parent = &w.specs[of[i]];
+			CHECK_INT(p->fork_at, p->prompt_tokens);
+			CU_ASSERT(p->prompt_tokens <= parent->prompt_tokens + parent->output_tokens);
+		}
+		for (int r = 0; r < 3; r++) {
+			CHECK_INT(full[r], WIDTH);
+			for (int k = 0; k < OUT; k++)
+				CHECK_INT(alive[r][k], WIDTH);
+		}
+		mem_free(of);
+		workload_free(&w);
+	}
+	CHECK_INT(dropped, forked);
+	/* 4 choices x 4 beams x 3 x 20, each not drawn with chance (3/4)^4 = 0.32 */
+	CU_ASSERT(dropped > 240 && dropped < 370);
 }
 
 static void max_tokens_modes_are_parsed(void)
@@ -468,6 +518,7 @@ int main(void)
 		 sessions_and_classes_are_numbered_by_their_first_requests},
 		{"what_makes_no_sense_is_refused", what_makes_no_sense_is_refused},
 		{"samples_are_forks_of_the_first", samples_are_forks_of_the_first},
+		{"beams_are_dropped_and_forked", beams_are_dropped_and_forked},
 		{"max_tokens_modes_are_parsed", max_tokens_modes_are_parsed},
 	};
 	return SUITE_RUN("traces_shape", tests);
