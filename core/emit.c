@@ -274,7 +274,8 @@ static void account(struct engine *g, const struct step *st, int64_t start_ns, i
 	/* Exact: products of slots and nanoseconds outgrow 64 bits. */
 	g->usage.token += (__int128)m->tokens * dt;
 	g->usage.used += (__int128)m->used * dt;
-	g->usage.shared += (__int128)m->shared * dt;
+	if (m->shared)
+		g->usage.shared += (__int128)m->shared * dt;
 	if (g->contiguous) {
 		g->usage.reserved += (__int128)m->reserved * dt;
 		g->usage.external += (__int128)m->external * dt;
@@ -344,7 +345,8 @@ static int repeat_quietly(struct engine *g, struct step *st, const struct step_r
 	/* Tokens grow by n with each step, blocks as the wheel gave them. */
 	g->usage.token += (__int128)st->mem.tokens * dt + (__int128)n * run.step_ns;
 	g->usage.used += (__int128)st->mem.used * dt + run.block_ns;
-	g->usage.shared += (__int128)st->mem.shared * dt;
+	if (st->mem.shared)
+		g->usage.shared += (__int128)st->mem.shared * dt;
 	if (g->contiguous) {
 		g->usage.reserved += (__int128)st->mem.reserved * dt - (__int128)n * run.step_ns;
 		g->usage.external += (__int128)st->mem.external * dt;

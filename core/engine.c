@@ -479,7 +479,8 @@ static int take_in(struct engine *g, int64_t now_ns, struct err *e)
 
 static void plan_open(struct engine *g, struct step *st)
 {
-	memset(&st->batch, 0, sizeof st->batch);
+	static const struct batch nothing;
+	st->batch = nothing; /* copied: clearing it with a string instruction takes longer than all the rest here */
 	st->now_ns = g->now_ns;
 	st->number = g->event_step = g->begun;
 	st->n_rows = st->n_pages = st->n_back = 0;

@@ -55,6 +55,8 @@ static enum wait_cause cause_of(const struct engine *g, const struct step *st)
 
 void waits_blame(struct engine *g, const struct step *st)
 {
+	if (!g->waiting.count) /* who comes is followed by a plan at the same moment */
+		return;
 	g->waits.cause = cause_of(g, st);
 	if (g->waits.cause == WAIT_BUDGET && cuts_a_prompt(g, st))
 		g->waits.cause = WAIT_PREFILL;

@@ -83,14 +83,8 @@ static bool served_open(struct served *s, const struct random_case *c, bool even
 		if (strcmp(c->policy->params[i].name, "shortage") == 0)
 			values[i].i = 0; /* the model drops nothing */
 	int rc = s->requests ? engine_config_resolve(&cfg, e) : ERR_MEMORY;
-	struct policy_setup setup = {.max_num_seqs = cfg.max_num_seqs,
-				     .max_num_batched_tokens = cfg.max_num_batched_tokens,
-				     .max_model_len = cfg.max_model_len,
-				     .block_size = cfg.block_size,
-				     .num_blocks = cfg.num_blocks,
-				     .prefix_caching = cfg.prefix_caching,
-				     .async_scheduling = cfg.async_scheduling,
-				     .queue_order = cfg.queue_order};
+	struct policy_setup setup;
+	engine_policy_setup(&cfg, &setup);
 	if (!rc)
 		rc = policy_open(&s->policy, c->policy, values, &setup, e);
 	if (!rc)
