@@ -1,5 +1,6 @@
-/* cost.h: batch totals -> nanoseconds. One seam, several models (roofline, linear, constant, profiled). A model is created once per run and asked once per step: it must answer in a few nanoseconds for
- * a decode-only batch, so whatever depends only on the number of tokens is computed once and kept. */
+/* cost.h: batch totals -> nanoseconds. One seam, several models (roofline, linear, constant, profiled). A model is created once
+ * per run and asked once per step: it must answer in a few nanoseconds for a decode-only batch, so whatever depends only on the
+ * number of tokens is computed once and kept. */
 #ifndef SIM_COST_H
 #define SIM_COST_H
 

@@ -10,6 +10,7 @@
 #include "analysis/run.h"
 #include "core/err.h"
 #include "policies/registry.h"
+#include "tests/support/golden.h"
 #include "tests/support/suite.h"
 #include "traces/reader.h"
 #include "traces/shape.h"
@@ -113,52 +114,6 @@ static char *log_of(const struct policy_desc *d, const struct slice *sl, const s
 	return text;
 }
 
-static char *read_all(const char *path)
-{
-	char *text = NULL;
-	size_t size = 0, n;
-	char part[4096];
-	FILE *f = fopen(path, "rb"), *to = f ? open_memstream(&text, &size) : NULL;
-	while (to && (n = fread(part, 1, sizeof part, f)) > 0)
-		fwrite(part, 1, n, to);
-	if (to)
-		fclose(to);
-	if (f)
-		fclose(f);
-	return text;
-}
-
-static bool check(const char *path, const char *got)
-{
-	char *want = read_all(path);
-	bool same = want && strcmp(want, got) == 0;
-	long line = 1;
-	size_t at = 0, begin = 0;
-	for (; want && !same && want[at] && want[at] == got[at]; at++)
-		if (want[at] == '\n') {
-			line++;
-			begin = at + 1;
-		}
-	if (!want)
-		printf("FAILED %s: there is no such log yet: make golden-update\n", path);
-	else if (!same)
-		printf("FAILED %s:%ld: it says \"%.*s\", now it is \"%.*s\"\n", path, line,
-		       (int)strcspn(want + begin, "\n"), want + begin, (int)strcspn(got + begin, "\n"), got + begin);
-	free(want);
-	return same;
-}
-
-static bool write_one(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "wb");
-	bool ok = f && fputs(text, f) >= 0;
-	if (f)
-		ok &= fclose(f) == 0;
-	if (!ok)
-		perror(path);
-	return ok;
-}
-
 int main(int argc, char **argv)
 {
 	bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
@@ -177,7 +132,7 @@ int main(int argc, char **argv)
 		for (int32_t i = 0; i < policy_count(); i++) {
 			char log[256], *text = log_of(policy_at(i), &slices[k], &w);
 			snprintf(log, sizeof log, "tests/golden/%s-%s.log", policy_at(i)->name, slices[k].name);
-			*((update ? write_one(log, text) : check(log, text)) ? &passed : &failed) += 1;
+			*(golden_holds(log, text, update) ? &passed : &failed) += 1;
 			free(text);
 		}
 		workload_free(&w);
