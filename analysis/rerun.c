@@ -70,6 +70,12 @@ static void on_engine(void *ctx, const struct engine *g)
 	w->io->engine(w->io->ctx, g);
 }
 
+static int stand_before(void *ctx, struct backend *b, struct err *e)
+{
+	const struct watcher *w = ctx;
+	return w->io->stand_before(w->io->ctx, b, e);
+}
+
 static bool was(const struct store_recipe *recipe, const char *status)
 {
 	return recipe->status && strcmp(recipe->status, status) == 0;
@@ -126,7 +132,8 @@ int rerun_execute(const struct store_recipe *recipe, const struct run_settings *
 				     .event = on_event,
 				     .step = io->step ? on_step : NULL,
 				     .progress = io->progress ? on_progress : NULL,
-				     .engine = io->engine ? on_engine : NULL};
+				     .engine = io->engine ? on_engine : NULL,
+				     .stand_before = io->stand_before ? stand_before : NULL};
 	struct err run_err = {0};
 	int rc = run_execute(s, w, &inner, r, &run_err);
 	if (io->stop && *io->stop)
