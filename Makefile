@@ -104,19 +104,25 @@ $(B)/obj/kernels/cpu/isa/%-$(1).o: kernels/cpu/isa/%.c $(B)/flags
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
-# Model and device specs, compiled in as text: models/specs.h
+# Text that is compiled in: model and device specs (models/specs.h), what labs give to students (cli/lab.h; solutions are not).
+# $(1) name of the table, $(2) folder that its paths begin after, $(3) files
 SPECS := $(sort $(wildcard specs/*/*.json))
-$(B)/gen/specs.c: $(SPECS) Makefile
-	@mkdir -p $(@D)
-	$(Q){ echo '#include "models/specs.h"'; echo 'const struct spec_file spec_files[] = {'; \
-	for f in $(SPECS); do printf '{"%s",\n' "$${f#specs/}"; sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' "$$f"; echo '},'; done; \
-	echo '{0, 0}};'; } > $@.tmp && mv $@.tmp $@
-$(B)/obj/gen/specs.o: $(B)/gen/specs.c $(B)/flags
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+LABS := $(sort $(filter-out %/solution.c %/solution.json,$(wildcard docs/labs/*/*)))
+define text_table
+$(B)/gen/$(1).c: $(3) Makefile
+	@mkdir -p $$(@D)
+	$$(Q){ echo '#include "models/specs.h"'; echo 'extern const struct spec_file $(1)[];'; echo 'const struct spec_file $(1)[] = {'; \
+	for f in $(3); do printf '{"%s",\n' "$$$${f#$(2)}"; sed 's/[\\"?]/\\&/g; s/^/"/; s/$$$$/\\n"/' "$$$$f"; echo '},'; done; \
+	echo '{0, 0}};'; } > $$@.tmp && mv $$@.tmp $$@
+$(B)/obj/gen/$(1).o: $(B)/gen/$(1).c $(B)/flags
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(ALL_CFLAGS) -MMD -MP -c -o $$@ $$<
+endef
+$(eval $(call text_table,spec_files,specs/,$(SPECS)))
+$(eval $(call text_table,lab_files,docs/labs/,$(LABS)))
 
 define layer_lib
-$(call lib,$(1)): $(call objs,$(1)) $(if $(filter models,$(1)),$(B)/obj/gen/specs.o) $(if $(filter kernels,$(1)),$(CPU_OBJS))
+$(call lib,$(1)): $(call objs,$(1)) $(if $(filter models,$(1)),$(B)/obj/gen/spec_files.o) $(if $(filter cli,$(1)),$(B)/obj/gen/lab_files.o) $(if $(filter kernels,$(1)),$(CPU_OBJS))
 	@mkdir -p $$(@D)
 	$$(Q)rm -f $$@ && $(if $(lto),gcc-ar,ar) rcs $$@ $$^
 endef
@@ -340,6 +346,7 @@ install: all ## copy program, manual pages, bash completion and sample traces be
 	install -d $(DOC)/studies
 	install -m 644 $(wildcard docs/studies/*) $(DOC)/studies
 	install -m 644 $(wildcard traces/samples/*) $(SHARE)/samples
+	$(Q)for f in $(wildcard docs/labs/*.md docs/labs/*/*); do install -D -m 644 $$f $(DOC)/$${f#docs/} || exit 1; done
 uninstall: ## remove what install copied
 	rm -f $(DESTDIR)$(PREFIX)/bin/lockstep $(MAN)/lockstep.1 $(MAN)/lockstep-*.1 $(COMPLETION)/lockstep
 	rm -rf $(DOC) $(SHARE) $(DESTDIR)$(PREFIX)/lib/lockstep

@@ -93,5 +93,6 @@ extern const struct command cmd_profile, cmd_profile_list, cmd_profile_show, cmd
 	cmd_profile_delete;
 extern const struct command cmd_trace_info, cmd_trace_convert, cmd_trace_generate, cmd_trace_slice, cmd_trace_fetch;
 extern const struct command cmd_trace_generate_agentic;
+extern const struct command cmd_lab_list, cmd_lab_start, cmd_lab_grade;
 
 #endif

@@ -38,6 +38,9 @@ static const struct command *const commands[] = {
 	&cmd_trace_generate_agentic,
 	&cmd_trace_slice,
 	&cmd_trace_fetch,
+	&cmd_lab_list,
+	&cmd_lab_start,
+	&cmd_lab_grade,
 	&cmd_help,
 };
 #define N_COMMANDS ((int)(sizeof commands / sizeof *commands))
