@@ -204,6 +204,15 @@ $(foreach t,$(FAILMEM),$(eval $(call test_program,tests/failmem/$(call name,$(t)
 $(foreach t,$(FUZZ),$(eval $(call test_program,tests/fuzz/$(call name,$(t)),$(t),$(libs_cli),$(B)/obj/tests/fuzz/main.o)))
 $(foreach t,$(BENCH),$(eval $(call test_program,tests/bench/$(call name,$(t)),$(t),$(libs_cli),,$$(FAST))))
 
+# Policies that are loaded (analysis/plugin.h), as a user's Makefile builds them: never sanitized.
+PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(sort $(wildcard tests/plugins/*.c)))
+PLUGIN_FLAGS := -std=c17 -D_GNU_SOURCE -O1 -g -fPIC -shared -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -I.
+$(B)/tests/plugins/%.so: tests/plugins/%.c core/policy.h $(wildcard tests/plugins/*.h)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CC    $< (plug-in)")
+	$(Q)$(CC) $(PLUGIN_FLAGS) -o $@ $<
+$(B)/tests/analysis_plugin: | $(PLUGINS)
+
 # The same .cu files compiled by the C++ compiler for the stand-in for a GPU (tests/cuda_host/shim.h), and held against the
 # reference. x86-64 only, not under TSan: fibers change stacks in their own way.
 HOST_CUDA_SRC := $(sort $(wildcard kernels/cuda/*.cu))
@@ -257,7 +266,7 @@ $(FAKE_GPU): $(CUDA_SET_OBJS) $(B)/obj/pic/names-c.o
 # What needs a GPU: programs that load the plug-in, beside which they lie.
 GPU := $(if $(variant),,$(patsubst tests/gpu/%.c,$(B)/tests/%,$(sort $(wildcard tests/gpu/*.c))))
 $(foreach t,$(GPU),$(eval $(call test_program,tests/gpu/$(call name,$(t)),$(t),$(libs_exec),)))
-TESTS := $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ) $(CUDA_HOST) $(CUDA_SET) $(GPU) $(FAKE_GPU)
+TESTS := $(PLUGINS) $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ) $(CUDA_HOST) $(CUDA_SET) $(GPU) $(FAKE_GPU)
 
 .PHONY: tests unit prop golden failmem fuzz cuda-host e2e check check-layers lint bench
 tests: $(B)/lockstep $(SPM) $(CUDA) $(TESTS) ## build every test program

@@ -497,6 +497,10 @@ static void identity(struct jout *j, const struct run_settings *s, const struct 
 	jout_text(j, "label", s->label ? s->label : s->policy);
 	jout_text(j, "policy", s->policy);
 	jout_text(j, "policy_params", r->policy_params ? r->policy_params : s->policy_params);
+	if (s->policy_path) {
+		jout_text(j, "policy_path", s->policy_path);
+		jout_text(j, "policy_digest", s->policy_digest);
+	}
 	hash(j, "workload_hash", s->workload_hash);
 }
 

@@ -7,6 +7,8 @@
 
 #include "analysis/decisions.h"
 #include "analysis/gaps.h"
+#include "analysis/guard.h"
+#include "analysis/plugin.h"
 #include "analysis/run_exec.h"
 #include "analysis/run_policy.h"
 #include "analysis/run_replicas.h"
@@ -542,6 +544,8 @@ static int loop(struct parts *p, struct err *e)
 	int rc = p->replicas ? run_replicas_loop(p->replicas, &hooks, e)
 			     : engine_run(p->engine, outermost(p), &hooks, e);
 	r->sim_wall_s = seconds() - began;
+	if (rc == ERR_NONE)
+		rc = p->replicas ? run_replicas_end(p->replicas, e) : plugin_policy_end(&p->policy, e);
 	if (p->replicas)
 		run_replicas_stats(p->replicas, &r->stats);
 	else
@@ -586,6 +590,7 @@ static void begin_storing(struct parts *p)
 		return;
 	if (store_begin_run(p->io->store, p->settings, p->workload, r, &r->run_id, &r->store_err) == ERR_NONE)
 		p->store_steps = p->keep_steps;
+	guard_run(store_path(p->io->store), r->run_id);
 }
 
 /* The database has what there is, however the run ended. */
@@ -598,6 +603,7 @@ static void end_storing(struct parts *p)
 	int rc = store_end_run(p->io->store, p->settings, p->workload, r, &again);
 	if (rc)
 		err_set(&r->store_err, again.code, "%s", again.text);
+	guard_run(NULL, 0);
 }
 
 static int run_parts(struct parts *p, struct err *e)

@@ -50,6 +50,7 @@ struct run_settings {
 
 	/* What serves it. */
 	const char *policy, *policy_params; /* policies/registry.h; params "a=1,b=off" or NULL */
+	const char *policy_path, *policy_digest; /* of a plug-in (analysis/plugin.h), absolute; NULL: it is built in */
 	const char *model, *device; /* name or path of a spec */
 	const char *weight_dtype, *kv_dtype; /* NULL: the model's own; "auto" */
 	int32_t tensor_parallel; /* 1 */

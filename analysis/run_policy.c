@@ -1,5 +1,6 @@
 #include "analysis/run_policy.h"
 
+#include "analysis/plugin.h"
 #include "analysis/run.h"
 #include "core/err.h"
 #include "core/mem.h"
@@ -9,7 +10,7 @@ int run_policy_open(struct policy *out, const struct run_settings *s, const stru
 		    struct err *e)
 {
 	const struct policy_desc *d;
-	int rc = policy_lookup(s->policy, &d, e);
+	int rc = policy_or_plugin(&d, s->policy_path ? s->policy_path : s->policy, e);
 	if (rc)
 		return rc;
 	/* A policy is told the resolved configuration; the engine keeps the one that was asked for. */
@@ -28,7 +29,7 @@ int run_policy_open(struct policy *out, const struct run_settings *s, const stru
 		rc = *params ? ERR_NONE : err_no_memory(e, "policy parameters");
 	}
 	if (rc == ERR_NONE)
-		rc = policy_open(out, d, values, &setup, e);
+		rc = plugin_policy_open(out, d, values, &setup, e);
 	mem_free(values);
 	return rc;
 }

@@ -1,5 +1,6 @@
 #include "analysis/run_replicas.h"
 
+#include "analysis/plugin.h"
 #include "analysis/run_policy.h"
 #include "core/err.h"
 #include "core/mem.h"
@@ -89,6 +90,14 @@ int run_replicas_loop(struct run_replicas *r, const struct run_hooks *hooks, str
 {
 	const struct cluster_router router = {&r->router, router_route, router_ended};
 	return cluster_run(r->members, r->n, r->source, &router, hooks, e);
+}
+
+int run_replicas_end(struct run_replicas *r, struct err *e)
+{
+	int rc = ERR_NONE;
+	for (int32_t m = 0; rc == ERR_NONE && m < r->n; m++)
+		rc = plugin_policy_end(&r->replicas[m].policy, e);
+	return rc;
 }
 
 void run_replicas_stats(const struct run_replicas *r, struct engine_stats *out)

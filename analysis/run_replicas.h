@@ -26,6 +26,8 @@ int run_replicas_open(struct run_replicas **out, const struct run_replicas_setup
 void run_replicas_close(struct run_replicas *r); /* NULL is fine */
 int run_replicas_loop(struct run_replicas *r, const struct run_hooks *hooks, struct err *e);
 /* Of all together: counts are sums, "most" figures those of the replica that had most. */
+/* All is over: plugin_policy_end of each. */
+int run_replicas_end(struct run_replicas *r, struct err *e);
 void run_replicas_stats(const struct run_replicas *r, struct engine_stats *out);
 /* The first one: any of them tells of every request. */
 const struct engine *run_replicas_engine(const struct run_replicas *r);

@@ -39,6 +39,10 @@ int store_end_run(struct store *s, const struct run_settings *settings, const st
 struct validate_result;
 int store_validation(struct store *s, const struct validate_result *r, int64_t *id, struct err *e);
 
+/* Of a run that is still 'running' because the process that made it is gone: it failed, and why. From another process than
+ * that one. */
+int store_fail_run(struct store *s, int64_t run_id, const char *why, struct err *e);
+
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
 /* One line of `lockstep runs list`. Strings live as long as the list. */
@@ -69,6 +73,7 @@ int store_run_json(struct store *s, int64_t run_id, char **json, struct err *e);
 struct store_recipe {
 	int64_t run_id;
 	char *status, *label, *backend, *policy, *policy_params, *trace, *trace_hash, *program_version;
+	char *policy_path, *policy_digest; /* of a plug-in */
 	char *arguments; /* JSON array: the command line as typed. NULL: made by a version that did not store it */
 	int32_t arm; /* which of that command line's runs it is */
 	int32_t num_gpu_blocks; /* as used; 0 = without */

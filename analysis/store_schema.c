@@ -194,6 +194,8 @@ static const char *const migrations[] = {
 	"ALTER TABLE runs ADD COLUMN kv_cache_memory_bytes INTEGER;"
 	"ALTER TABLE runs ADD COLUMN enforce_eager INTEGER;" /* NULL: no graphs to do without */
 	"ALTER TABLE runs ADD COLUMN arguments TEXT;" /* JSON array: the command line as typed */
+	"ALTER TABLE runs ADD COLUMN policy_path TEXT;" /* of a plug-in: the shared object; NULL: built in */
+	"ALTER TABLE runs ADD COLUMN policy_digest TEXT;"
 	"ALTER TABLE runs ADD COLUMN arm INTEGER;" /* which of its runs this one is */
 	"ALTER TABLE runs ADD COLUMN abort_after_s REAL;" /* NULL: never */
 	"ALTER TABLE runs ADD COLUMN prefix_cache TEXT;" /* off, hash or radix */

@@ -192,7 +192,8 @@ int store_write_outputs(struct store *s, const struct run_result *r, struct err 
 /* --- the recipe --------------------------------------------------------------------------------------------------- */
 
 static const char recipe_sql[] =
-	"SELECT status, label, backend, policy, policy_params, trace, trace_hash, program_version, arguments,"
+	"SELECT status, label, backend, policy, policy_params, policy_path, policy_digest, trace, trace_hash, "
+	"program_version, arguments,"
 	" coalesce(arm, 0), coalesce(num_gpu_blocks, 0), coalesce(profile_id, 0),"
 	" coalesce((SELECT value FROM metrics m WHERE m.run_id = runs.run_id AND name = 'steps'), -1), workload_hash, "
 	"coalesce(profile_hash, '0'), coalesce(decision_hash, '0'), coalesce(memory_hash, '0')"
@@ -200,8 +201,9 @@ static const char recipe_sql[] =
 
 static int read_recipe(sqlite3_stmt *q, struct store_recipe *r, struct err *e)
 {
-	char **const texts[] = {&r->status, &r->label,      &r->backend,         &r->policy,   &r->policy_params,
-				&r->trace,  &r->trace_hash, &r->program_version, &r->arguments};
+	char **const texts[] = {&r->status,        &r->label,           &r->backend,       &r->policy,
+				&r->policy_params, &r->policy_path,     &r->policy_digest, &r->trace,
+				&r->trace_hash,    &r->program_version, &r->arguments};
 	uint64_t *const hashes[] = {&r->workload_hash, &r->profile_hash, &r->decision_hash, &r->memory_hash};
 	int c = 0;
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++, c++) {
@@ -248,8 +250,9 @@ int store_recipe(struct store *s, int64_t run_id, struct store_recipe *out, stru
 
 void store_recipe_free(struct store_recipe *r)
 {
-	char *const texts[] = {r->status, r->label,      r->backend,         r->policy,   r->policy_params,
-			       r->trace,  r->trace_hash, r->program_version, r->arguments};
+	char *const texts[] = {r->status,        r->label,           r->backend,       r->policy,
+			       r->policy_params, r->policy_path,     r->policy_digest, r->trace,
+			       r->trace_hash,    r->program_version, r->arguments};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		mem_free(texts[i]);
 	*r = (struct store_recipe){0};

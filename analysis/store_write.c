@@ -43,7 +43,8 @@ static int commit(struct store *s, int rc, struct err *e)
 
 /* What is bound, in this order, beside the status. */
 static const char run_columns[] =
-	"started, program_version, label, policy, policy_params, model, device, weight_dtype, kv_cache_dtype, "
+	"started, program_version, label, policy, policy_params, policy_path, policy_digest, model, device, "
+	"weight_dtype, kv_cache_dtype, "
 	"tensor_parallel_size, replicas, router, router_stale_ns, cost, backend, gpu_memory_utilization, "
 	"num_gpu_blocks_override, num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, "
 	"max_concurrency, abort_after_s, kv_cache, prefix_caching, prefix_cache, prefix_eviction, cache_salt, "
@@ -74,6 +75,8 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_text(b, s->label ? s->label : s->policy);
 	bind_text(b, s->policy);
 	bind_text(b, r->policy_params ? r->policy_params : s->policy_params);
+	bind_text(b, s->policy_path);
+	bind_text(b, s->policy_path ? s->policy_digest : NULL);
 	bind_text(b, s->model);
 	bind_text(b, s->device);
 	bind_text(b, s->weight_dtype);
@@ -327,6 +330,21 @@ static void mark_failed(struct store *s, const char *why)
 	bind_text(&b, why);
 	bind_int(&b, s->run_id);
 	finish(s, &b, NULL);
+}
+
+int store_fail_run(struct store *s, int64_t run_id, const char *why, struct err *e)
+{
+	struct binder b = {0};
+	int rc = store_prepare(s, &b.q,
+			       "UPDATE runs SET status = 'failed', status_text = ?1,"
+			       " result = json_set(result, '$.status', 'failed', '$.status_text', ?1)"
+			       " WHERE run_id = ?2 AND status = 'running'",
+			       WHAT, e);
+	if (rc)
+		return rc;
+	bind_text(&b, why);
+	bind_int(&b, run_id);
+	return finish(s, &b, e);
 }
 
 int store_end_run(struct store *s, const struct run_settings *settings, const struct workload *w,

@@ -2,10 +2,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include "analysis/guard.h"
+#include "analysis/store.h"
 #include "cli/command.h"
 #include "core/err.h"
 #include "core/mem.h"
@@ -126,6 +129,47 @@ static void install_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
+/* --- a policy that took the program with it ------------------------------------------------------------------------ */
+
+#define LAST_WORDS "--last-words"
+
+/* In a signal handler, with a heap that may be broken: this program starts anew to say what happened. */
+static void say_last_words(const struct guard_words *w)
+{
+	char *const argv[] = {"lockstep",
+			      LAST_WORDS,
+			      (char *)(uintptr_t)w->db,
+			      (char *)(uintptr_t)w->run_id,
+			      (char *)(uintptr_t)w->text,
+			      NULL};
+	execve("/proc/self/exe", argv, environ);
+}
+
+/* The database that the run was stored in is as whole as after any process that was killed; the run learns its end. */
+static int last_words(int argc, char **argv)
+{
+	struct store *s = NULL;
+	struct err e = {0};
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (argc != 5)
+		return 2;
+	long long run = atoll(argv[3]);
+	fprintf(stderr, "lockstep: %s\n", argv[4]);
+	if (run == 0)
+		return 1;
+	int rc = store_open(&s, argv[2], false, &e);
+	if (rc == ERR_NONE)
+		rc = store_fail_run(s, run, argv[4], &e);
+	store_close(s);
+	if (rc)
+		fprintf(stderr, "lockstep: run %lld stays 'running' in %s: %s\n", run, argv[2], e.text);
+	else
+		fprintf(stderr, "lockstep: run %lld is marked as failed in %s\n", run, argv[2]);
+	return 1;
+}
+
 static bool wants_help(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -194,6 +238,8 @@ static int dispatch(int argc, char **argv)
 		help_overview();
 		return 0;
 	}
+	if (strcmp(argv[1], LAST_WORDS) == 0)
+		return last_words(argc, argv);
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
 		print_version();
 		return 0;
@@ -212,6 +258,7 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	install_signals();
+	guard_on_fatal(say_last_words);
 	keep_command_line(argc, argv);
 	int status = dispatch(argc, argv);
 	mem_free(typed.words);

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "analysis/plugin.h"
 #include "analysis/rerun.h"
 #include "analysis/store_profile.h"
 #include "cli/command.h"
@@ -130,11 +131,35 @@ static int load_profile(struct recalled *r, struct store *s, struct run_settings
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
+/* Its policy may be a file, which need not be where it was, nor be what it was. */
+static int make_arms(struct recalled *r, bool several, struct err *e)
+{
+	const struct store_recipe *was = &r->recipe;
+	const struct plugin *p;
+	struct err own = {0};
+	if (!was->policy_path)
+		return arms_make(&r->arms, &r->opts, several, e);
+	int rc = plugin_load(&p, was->policy_path, &own);
+	if (rc)
+		return err_set(e, own.code,
+			       "run %" PRId64 " was served by a plug-in: %.800s; to run it again, build it there as it "
+			       "was (digest %s)",
+			       was->run_id, own.text, was->policy_digest);
+	if (was->policy_digest && strcmp(p->digest, was->policy_digest) != 0)
+		return err_set(e, ERR_INPUT,
+			       "run %" PRId64
+			       ": its policy, %s, has changed since (its digest is %s, and was %s): to run "
+			       "it again, build it there as it was",
+			       was->run_id, was->policy_path, p->digest, was->policy_digest);
+	return arms_make(&r->arms, &r->opts, several, e);
+}
+
 static int settle(struct recalled *r, bool several, struct store *s, const char *dataset_path, struct err *e)
 {
 	if (dataset_path)
 		r->opts.trace.dataset_path = dataset_path;
-	int rc = arms_make(&r->arms, &r->opts, several, e);
+	r->opts.stored = (struct stored_plugin){r->recipe.arm, r->recipe.policy_path};
+	int rc = make_arms(r, several, e);
 	if (rc == ERR_NONE && (r->recipe.arm < 0 || r->recipe.arm >= r->arms.n))
 		rc = err_set(e, ERR_INPUT,
 			     "run %" PRId64 " was number %d of its command line's runs, which makes %d now",

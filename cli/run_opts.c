@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/plugin.h"
 #include "core/err.h"
 #include "core/mem.h"
 #include "policies/orders.h"
@@ -99,15 +100,23 @@ static int append_param(struct arm *arm, const struct policy_desc *d, const char
 	return ERR_NONE;
 }
 
-/* "chunked:watermark=0.01" -> name and parameters, both checked. */
-static int set_policy(struct arm *arm, const char *text, struct err *e)
+/* An arm that is not going to be run: another of a stored command line. */
+static int name_policy(struct arm *arm, const char *text, struct err *e)
 {
-	size_t n = strcspn(text, ":");
+	arm->policy = mem_strndup(text, (size_t)plugin_name_length(text));
+	arm->s.policy = arm->policy;
+	return arm->policy ? ERR_NONE : err_no_memory(e, "options");
+}
+
+/* "chunked:watermark=0.01" -> name and parameters, both checked. where: the plug-in is there and not where it says; or NULL. */
+static int set_policy(struct arm *arm, const char *text, const char *where, struct err *e)
+{
+	size_t n = (size_t)plugin_name_length(text);
 	arm->policy = mem_strndup(text, n);
 	if (!arm->policy || (text[n] && !(arm->params = mem_strdup(text + n + 1))))
 		return err_no_memory(e, "options");
 	const struct policy_desc *d;
-	int rc = policy_lookup(arm->policy, &d, e);
+	int rc = policy_or_plugin(&d, where ? where : arm->policy, e);
 	if (rc == ERR_NONE)
 		rc = append_param(arm, d, "enable_chunked_prefill", arm->chunked_prefill, e);
 	if (rc == ERR_NONE)
@@ -119,7 +128,10 @@ static int set_policy(struct arm *arm, const char *text, struct err *e)
 		return err_no_memory(e, "policy parameters");
 	rc = policy_parse_params(d, arm->params, values, e);
 	mem_free(values);
-	arm->s.policy = arm->policy;
+	const struct plugin *plugin = plugin_of(d);
+	arm->s.policy = plugin ? d->name : arm->policy;
+	arm->s.policy_path = plugin ? plugin->path : NULL;
+	arm->s.policy_digest = plugin ? plugin->digest : NULL;
 	arm->s.policy_params = arm->params;
 	return rc;
 }
@@ -158,12 +170,17 @@ static int check_kernels_used(const struct arms *a, const struct run_opts *o, st
 	return ERR_NONE;
 }
 
+static const char *arm_policy(const struct arm *a)
+{
+	return a->s.policy_path ? a->s.policy_path : a->policy;
+}
+
 /* A flag that no policy of this command takes would be silently without effect. */
 static int check_param_used(const struct arms *a, const char *flag, const char *param, bool given, struct err *e)
 {
 	const struct policy_desc *d;
 	for (int32_t i = 0; given && i < a->n; i++)
-		if (policy_lookup(a->at[i].policy, &d, e) == ERR_NONE && policy_has(d, param))
+		if (policy_or_plugin(&d, arm_policy(&a->at[i]), e) == ERR_NONE && policy_has(d, param))
 			given = false;
 	if (!given)
 		return ERR_NONE;
@@ -177,17 +194,33 @@ static void label_add(char *label, size_t size, const char *a, const char *b, co
 	snprintf(label + used, size - used, "%s%s%s%s", used ? " " : "", a, b, c);
 }
 
-/* A policy's place in a label: its name, or all that was typed where one name comes with different parameters. */
-static void label_policy(char *label, size_t size, const struct arms *a, const struct values *v, const char *text)
+static size_t file_at(const char *text, size_t len)
 {
-	size_t len = strcspn(text, ":");
-	int32_t same = 0;
+	while (len > 0 && text[len - 1] != '/')
+		len--;
+	return len;
+}
+
+/* A policy's place in a label: its name (of a plug-in mine.so that calls itself mine just that, if there is no other mine.so in
+ * the list), or all that was typed where one name comes with different parameters. */
+static void label_policy(char *label, size_t size, const struct arms *a, const struct values *v, const char *text,
+			 const struct arm *arm)
+{
+	size_t len = (size_t)plugin_name_length(text), from = file_at(text, len);
+	int32_t same = 0, files = 0;
 	for (int32_t i = 0; i < v->n; i++) {
 		const char *other = a->texts[v->first + i];
-		same += strcspn(other, ":") == len && strncmp(other, text, len) == 0;
+		size_t other_len = (size_t)plugin_name_length(other), other_from = file_at(other, other_len);
+		same += other_len == len && strncmp(other, text, len) == 0;
+		files += other_len - other_from == len - from &&
+			 strncmp(other + other_from, text + from, len - from) == 0;
 	}
-	char name[64];
+	char name[256];
 	snprintf(name, sizeof name, "%.*s", (int)len, text);
+	size_t named = strlen(arm->s.policy);
+	if (same == 1 && files == 1 && arm->s.policy_path && strncmp(text + from, arm->s.policy, named) == 0 &&
+	    (from + named == len || text[from + named] == '.'))
+		snprintf(name, sizeof name, "%s", arm->s.policy);
 	label_add(label, size, same > 1 ? text : name, "", "");
 }
 
@@ -252,10 +285,13 @@ static int check_predictor_used(const struct arms *a, struct err *e)
 }
 
 /* Arm number k of the cross product. */
-static int make_arm(struct arms *a, int32_t k, const struct values *policies, const struct values *dims, struct err *e)
+static int make_arm(struct arms *a, int32_t k, const struct run_opts *o, const struct values *policies,
+		    const struct values *dims, struct err *e)
 {
 	struct arm *arm = &a->at[k];
-	char label[256] = "";
+	const struct stored_plugin *stored = o->stored.path && k == o->stored.arm ? &o->stored : NULL;
+	bool other = o->stored.path && k != o->stored.arm;
+	char label[256] = "", whole[512] = "";
 	int32_t pick[N_DIMENSIONS + 1];
 	bool retentions = false;
 	for (int32_t i = N_DIMENSIONS - 1; i >= 0; i--) {
@@ -263,9 +299,6 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 		k /= dims[i].n ? dims[i].n : 1;
 	}
 	const char *policy = a->texts[policies->first + k];
-	if (policies->n > 1)
-		label_policy(label, sizeof label, a, policies, policy);
-
 	run_settings_default(&arm->s);
 	arm->kv_cache = !arm->s.engine.kv_off;
 	arm->cache_generated = !arm->s.engine.cache_prompts_only;
@@ -289,7 +322,7 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 			       arm->router_staleness);
 	if (retentions)
 		trim_retention(&arm->s.engine);
-	int rc = set_policy(arm, policy, e);
+	int rc = other ? name_policy(arm, policy, e) : set_policy(arm, policy, stored ? stored->path : NULL, e);
 	if (rc == ERR_NONE && arm->scheduling_policy)
 		rc = order_parse(&arm->s.engine.queue_order, &arm->s.engine.order, arm->scheduling_policy, e);
 	if (rc == ERR_NONE)
@@ -298,7 +331,10 @@ static int make_arm(struct arms *a, int32_t k, const struct values *policies, co
 		rc = check_hardware(&arm->s, e);
 	if (rc != ERR_NONE)
 		return rc;
-	arm->label = mem_strdup(label[0] ? label : arm->policy);
+	if (policies->n > 1)
+		label_policy(whole, sizeof whole, a, policies, policy, arm);
+	snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "%s%s", whole[0] && label[0] ? " " : "", label);
+	arm->label = mem_strdup(whole[0] ? whole : arm->s.policy_path ? arm->s.policy : arm->policy);
 	if (!arm->label)
 		return err_no_memory(e, "options");
 	arm->s.label = arm->label;
@@ -385,7 +421,7 @@ int arms_make(struct arms *a, const struct run_opts *o, bool several, struct err
 		return err_no_memory(e, "runs");
 	a->n = (int32_t)n;
 	for (int32_t k = 0; rc == ERR_NONE && k < a->n; k++) {
-		rc = make_arm(a, k, &policies, dims, e);
+		rc = make_arm(a, k, o, &policies, dims, e);
 		if (rc == ERR_NONE)
 			rc = set_reports(&a->at[k], o, e);
 	}

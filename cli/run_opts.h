@@ -160,8 +160,15 @@ struct run_texts {
 	RUN_DIMENSIONS(RUN_TEXT_FIELD)
 };
 
+/* Of a command line that is read again: which of its arms is wanted, and where the plug-in lies that is its policy. */
+struct stored_plugin {
+	int32_t arm;
+	const char *path; /* NULL: none */
+};
+
 struct run_opts {
 	struct trace_opts trace;
+	struct stored_plugin stored;
 	const char *policies;
 	struct run_texts texts;
 	bool check;

@@ -20,6 +20,13 @@ static enum plan_status out_of_memory(struct engine *g)
 	return PLAN_BAD;
 }
 
+enum plan_status plan_fail(struct plan *p, const char *what)
+{
+	struct engine *g = plan_engine(p);
+	err_set(&g->fault, ERR_POLICY, "step %lld: policy %s %s", (long long)g->begun, g->policy->desc->name, what);
+	return PLAN_BAD;
+}
+
 enum plan_status action_bad(struct engine *g, int32_t req, const char *what)
 {
 	return bad(g, req, what);

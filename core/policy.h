@@ -16,6 +16,7 @@
 
 #include "core/choices.h"
 
+/* Raised with every change of what is declared here: a plug-in built for another version is refused. */
 #define POLICY_ABI 1
 
 struct err;
@@ -226,5 +227,15 @@ int32_t view_held(const struct plan *p);
 enum plan_status plan_blocked(struct plan *p, enum wait_cause cause);
 /* Asks for another round at t_ns even if nothing happens until then. */
 enum plan_status plan_wake_at(struct plan *p, int64_t t_ns);
+/* The policy itself cannot go on (it finds no memory, its own books are wrong): the run ends and says "step 17: policy X
+ * WHAT". Returns PLAN_BAD. */
+enum plan_status plan_fail(struct plan *p, const char *what);
+
+/* --- plug-ins --------------------------------------------------------------------------------------------------- */
+
+/* The one symbol that a plug-in exports: a file ends with POLICY_PLUGIN(its descriptor). docs/plugin-policies.md. */
+extern const struct policy_desc lockstep_policy;
+#define POLICY_PLUGIN(desc)                                                                                            \
+	extern const struct policy_desc lockstep_policy __attribute__((alias(#desc), visibility("default")))
 
 #endif
