@@ -104,6 +104,16 @@ $(B)/obj/kernels/cpu/isa/%-$(1).o: kernels/cpu/isa/%.c $(B)/flags
 endef
 $(foreach i,$(ISAS),$(eval $(call isa_rule,$(i))))
 
+# The page of `report` (analysis/report_page.c): its sources are compiled in, and Vega where it is installed (libjs-vega);
+# else the program looks for it when it runs. `make VEGA=` does without.
+VEGA := $(if $(wildcard /usr/share/javascript/vega/vega-interpreter.min.js),/usr/share/javascript/vega)
+REPORT_OBJ := $(B)/obj/analysis/report_page.o
+$(B)/gen/vega: FORCE
+	@mkdir -p $(@D)
+	@echo "$(VEGA)" | cmp -s - $@ || echo "$(VEGA)" > $@
+$(REPORT_OBJ): $(wildcard analysis/report/*.* analysis/report/specs/*.json) $(B)/gen/vega
+$(REPORT_OBJ): ALL_CFLAGS += $(PLAIN) $(if $(VEGA),-DLOCKSTEP_VEGA='"$(VEGA)"')
+
 # Text that is compiled in: model and device specs (models/specs.h), what labs give to students (cli/lab.h; solutions are not).
 # $(1) name of the table, $(2) folder that its paths begin after, $(3) files
 SPECS := $(sort $(wildcard specs/*/*.json))

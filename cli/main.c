@@ -24,6 +24,7 @@ static const struct command *const commands[] = {
 	&cmd_policies,
 	&cmd_capacity,
 	&cmd_runs,
+	&cmd_report,
 	&cmd_generate,
 	&cmd_validate,
 	&cmd_calibrate,

@@ -6,7 +6,7 @@ set -eu
 
 group() {
 	case $1 in
-	build) echo "gcc g++ libc6-dev make libsqlite3-dev libjansson-dev libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev zlib1g-dev libdnnl-dev? libsentencepiece-dev?" ;;
+	build) echo "gcc g++ libc6-dev make libsqlite3-dev libjansson-dev libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev zlib1g-dev libdnnl-dev? libsentencepiece-dev? libjs-vega?" ;;
 	test) echo "libcunit1-dev clang valgrind jq sqlite3 man-db groff-base shellcheck" ;;
 	lint) echo "clang-format clang-tidy cppcheck shellcheck libcunit1-dev" ;;
 	studies) echo "jq gawk|mawk|original-awk" ;;
@@ -24,7 +24,7 @@ installed() {
 
 if ! command -v dpkg-query >/dev/null; then
 	echo "This is neither Debian nor Ubuntu: please see to it that a C compiler, make and the development files of" \
-		"SQLite, jansson, libcurl and zlib (better also oneDNN and SentencePiece; tests: CUnit, clang, valgrind, jq," \
+		"SQLite, jansson, libcurl and zlib (better also oneDNN, SentencePiece and Vega's JavaScript; tests: CUnit, clang, valgrind, jq," \
 		"sqlite3) are there." >&2
 	exit 0
 fi

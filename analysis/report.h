@@ -1,0 +1,40 @@
+/* report.h: runs of a database as one HTML page (docs/report.md). The page holds data (JSON, made here) and what draws it
+ * (report_page.h); everything in it is what the database says, or is worked out from that in the files report_*.c. */
+#ifndef ANALYSIS_REPORT_H
+#define ANALYSIS_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct err;
+struct jout;
+struct store;
+struct store_request;
+struct store_report_run;
+
+/* As many runs have charts as can be told apart; of more, the figures are in tables. */
+#define REPORT_CHARTED 12
+
+struct report_options {
+	const int64_t *run_ids; /* [n_runs], in the order they are shown in; each once */
+	int64_t n_runs;
+	bool all; /* they are all runs: validations and experiments of whatever run are shown as well */
+	const char *vega_folder; /* report_page.h */
+};
+int report_write(struct store *s, const struct report_options *o, FILE *f, struct err *e);
+
+/* --- its parts: each puts one member of a run's object ------------------------------------------------------------- */
+
+/* How much of one run is drawn: less of each where there are many. */
+struct report_room {
+	int32_t curve_points; /* of a distribution */
+	int32_t time_cells; /* of the steps over time */
+	int32_t gantt_rows; /* of each group of requests */
+};
+
+/* report_requests.c: "curves", "arrivals", "rates" */
+int report_put_requests(struct jout *j, const struct store_request *list, int64_t n, const struct report_room *room,
+			struct err *e);
+
+#endif

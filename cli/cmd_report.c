@@ -1,0 +1,195 @@
+/* lockstep report: runs as one HTML page. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analysis/report.h"
+#include "analysis/report_page.h"
+#include "analysis/store.h"
+#include "analysis/store_report.h"
+#include "cli/command.h"
+#include "core/err.h"
+#include "core/mem.h"
+
+struct report_opts {
+	const char *db, *output;
+	bool all, quiet;
+};
+
+static const struct opt opts[] = {
+	{.name = "db",
+	 .type = OPT_STRING,
+	 .offset = offsetof(struct report_opts, db),
+	 .arg = "FILE",
+	 .help = "The SQLite database. Default lockstep.db."},
+	{.name = "output",
+	 .letter = 'o',
+	 .type = OPT_STRING,
+	 .offset = offsetof(struct report_opts, output),
+	 .arg = "FILE",
+	 .help = "The page. - is standard output. Default report.html."},
+	{.name = "all",
+	 .type = OPT_FLAG,
+	 .offset = offsetof(struct report_opts, all),
+	 .help = "All runs of the database, and all its validations and experiments."},
+	{.name = "quiet",
+	 .letter = 'q',
+	 .type = OPT_FLAG,
+	 .offset = offsetof(struct report_opts, quiet),
+	 .help = "Say nothing but errors."},
+};
+
+/* --- which runs --------------------------------------------------------------------------------------------------- */
+
+static int named_runs(struct store *s, char **words, int n, int64_t *ids, struct err *e)
+{
+	for (int i = 0; i < n; i++) {
+		int rc = store_resolve(s, words[i], &ids[i], e);
+		if (rc)
+			return rc;
+		for (int k = 0; k < i; k++)
+			if (ids[k] == ids[i])
+				return err_set(e, ERR_INPUT, "run %" PRId64 " is named twice", ids[i]);
+	}
+	return ERR_NONE;
+}
+
+static int find_runs(struct store *s, bool all, char **words, int n, int64_t **ids, int64_t *n_ids, struct err *e)
+{
+	static char latest[] = "latest";
+	char *alone[] = {latest};
+	if (all) {
+		int rc = store_run_ids(s, ids, n_ids, e);
+		return rc == ERR_NONE && *n_ids == 0
+			       ? err_set(e, ERR_INPUT, "%s: there are no runs in this database", store_path(s))
+			       : rc;
+	}
+	*n_ids = n > 0 ? n : 1;
+	*ids = mem_zalloc((size_t)*n_ids, sizeof **ids);
+	if (!*ids)
+		return err_no_memory(e, "run numbers");
+	return named_runs(s, n > 0 ? words : alone, (int)*n_ids, *ids, e);
+}
+
+/* --- where to ----------------------------------------------------------------------------------------------------- */
+
+/* A device or a pipe is written in place: it cannot be renamed over. */
+static bool is_plain_path(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) != 0 || S_ISREG(st.st_mode);
+}
+
+static int write_to(const char *path, struct store *s, const struct report_options *o, struct err *e)
+{
+	FILE *f = fopen(path, "w");
+	if (!f)
+		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	struct err own = {0};
+	int rc = report_write(s, o, f, &own);
+	if (fclose(f) && rc == ERR_NONE)
+		rc = err_set(&own, ERR_IO, "writing the report: %s", strerror(errno));
+	return rc == ERR_IO ? err_set(e, rc, "%s: %s", path, own.text) : rc ? err_set(e, rc, "%s", own.text) : ERR_NONE;
+}
+
+/* Beside it first, so that an earlier page stays whole where this one cannot be made. */
+static int write_page(const char *path, struct store *s, const struct report_options *o, struct err *e)
+{
+	if (strcmp(path, "-") == 0)
+		return report_write(s, o, stdout, e);
+	if (!is_plain_path(path))
+		return write_to(path, s, o, e);
+	size_t size = strlen(path) + 16;
+	char *beside = mem_alloc(size);
+	if (!beside)
+		return err_no_memory(e, "a file name");
+	snprintf(beside, size, "%s.part", path);
+	int rc = write_to(beside, s, o, e);
+	if (rc == ERR_NONE && rename(beside, path))
+		rc = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	if (rc)
+		unlink(beside);
+	mem_free(beside);
+	return rc;
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------- */
+
+static void say(const struct report_opts *o, int64_t n)
+{
+	struct stat st;
+	if (o->quiet || strcmp(o->output, "-") == 0)
+		return;
+	printf("%s: %" PRId64 " %s", o->output, n, n == 1 ? "run" : "runs");
+	if (stat(o->output, &st) == 0 && S_ISREG(st.st_mode))
+		printf(", %.1f MB", (double)st.st_size / 1e6);
+	puts("; it opens in any browser and needs nothing else.");
+}
+
+static int act(const struct report_opts *o, char **words, int n, struct err *e)
+{
+	struct store *s;
+	int64_t *ids = NULL, n_ids = 0;
+	if (o->all && n > 0)
+		return err_set(e, ERR_INPUT, "--all stands for every run: \"%s\" beside it says nothing", words[0]);
+	int rc = store_open(&s, o->db, true, e);
+	if (rc)
+		return rc;
+	rc = find_runs(s, o->all, words, n, &ids, &n_ids, e);
+	if (rc == ERR_NONE) {
+		const struct report_options what = {
+			.run_ids = ids, .n_runs = n_ids, .all = o->all, .vega_folder = REPORT_VEGA_FOLDER};
+		rc = write_page(o->output, s, &what, e);
+	}
+	if (rc == ERR_NONE)
+		say(o, n_ids);
+	mem_free(ids);
+	store_close(s);
+	return rc;
+}
+
+static int run(const struct command *c, int argc, char **argv)
+{
+	struct report_opts o = {.db = "lockstep.db", .output = "report.html"};
+	struct err e = {0};
+	int n;
+	if (opts_parse(opts, c->n_opts, &o, argc, argv, &n, NULL, &e) != ERR_NONE ||
+	    act(&o, argv + 1, n, &e) != ERR_NONE)
+		return command_fail(c, &e);
+	return 0;
+}
+
+const struct command cmd_report = {
+	.name = "report",
+	.synopsis = "[OPTIONS] [RUN...]",
+	.summary = "Stored runs as one HTML page with charts",
+	.about =
+		"Writes one page that needs nothing else to be read: no network, no other file. It shows the figures "
+		"of "
+		"the "
+		"runs side by side, what they served, how their latencies are distributed and how they went over time. "
+		"RUN is "
+		"a number or `latest`, which is also the default.\n\n"
+		"What a run has stored decides what can be shown of it: `replay --record steps` keeps every step, so "
+		"that "
+		"queue, batches, memory and the roofline can be drawn. The page says what is missing and how to get "
+		"it. "
+		"docs/report.md explains every chart.\n\n"
+		"Charts are drawn by Vega (Debian and Ubuntu: libjs-vega). Where it was there when Lockstep was built "
+		"it is "
+		"part of the program; else it is looked for in " REPORT_VEGA_FOLDER ".\n\n"
+		"Exit status: 0, 1 when the database or the page cannot be used, 2 when there is no such run or no "
+		"Vega.",
+	.examples = "# the last run\n"
+		    "lockstep report\n"
+		    "# two runs of the same workload against each other\n"
+		    "lockstep report 1 3 -o a-b.html\n"
+		    "# everything in a database\n"
+		    "lockstep report --db lockstep.db --all -o all.html\n",
+	.opts = opts,
+	.n_opts = sizeof opts / sizeof *opts,
+	.run = run,
+};
