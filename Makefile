@@ -185,7 +185,8 @@ $(B)/lockstep-cuda.so: $(CUDA_OBJS)
 # --- test programs -----------------------------------------------------------------------------------------------
 # tests/unit/<layer>_<what>.c is linked with that layer and those below it; all others with everything. What they
 # share is an archive, so each takes only what it uses. tests/failmem/*.c get an allocator that fails on demand.
-SUPPORT_OBJS := $(filter-out %/failing_mem.o,$(call objs,tests/support))
+# Random cases are the program's own (`lockstep policy check`); tests of layers below analysis take them from here.
+SUPPORT_OBJS := $(filter-out %/failing_mem.o,$(call objs,tests/support)) $(B)/obj/analysis/random_case.o
 SUPPORT := $(B)/lib/libsupport.a
 $(SUPPORT): $(SUPPORT_OBJS)
 	@mkdir -p $(@D)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/case_shrink.h"
 #include "core/err.h"
 #include "core/source.h"
 #include "policies/registry.h"
@@ -500,136 +501,10 @@ static int judge(const struct random_case *c, bool talk, int only)
 
 /* --- shrinking ------------------------------------------------------------------------------------------------ */
 
-static bool still_fails(const struct random_case *c)
+static bool still_fails(void *ctx, const struct random_case *c)
 {
-	return c->n > 0 && judge(c, false, -1) == DIFFERENT;
-}
-
-/* Tries the case with one thing changed; keeps it when it still fails. */
-static bool keep_if_failing(struct random_case *c, struct random_case *tried)
-{
-	if (still_fails(tried)) {
-		random_case_free(c);
-		*c = *tried;
-		return true;
-	}
-	random_case_free(tried);
-	return false;
-}
-
-static bool shrink_number(struct random_case *c, int32_t *at, int32_t least)
-{
-	int32_t was = *at, tries[] = {least, was / 2, was - 1};
-	for (int i = 0; i < 3; i++) {
-		if (tries[i] >= was || tries[i] < least)
-			continue;
-		*at = tries[i];
-		if (still_fails(c))
-			return true;
-		*at = was;
-	}
-	return false;
-}
-
-static bool shrink_request(struct random_case *c, int32_t i)
-{
-	struct case_req *q = &c->reqs[i], was;
-	bool any = false;
-	any |= shrink_number(c, &q->prompt, 1);
-	any |= shrink_number(c, &q->output, 0);
-	any |= shrink_number(c, &q->max_tokens, 1);
-	any |= shrink_number(c, &q->priority, 0);
-	any |= shrink_number(c, &q->n_segments, 0);
-	if (q->n_parents) {
-		struct random_case tried;
-		random_case_copy(&tried, c);
-		tried.reqs[i].n_parents = 0;
-		random_case_tidy(&tried);
-		any |= keep_if_failing(c, &tried);
-		q = &c->reqs[i];
-	}
-	was = *q;
-	if (q->fork_at) {
-		any |= shrink_number(c, &q->fork_at, 1);
-		was = *q;
-		q->fork_at = 0;
-		if (still_fails(c))
-			any = true;
-		else
-			*q = was;
-	}
-	if (q->output_id) {
-		q->output_id = 0;
-		if (still_fails(c))
-			any = true;
-		else
-			*q = was;
-	}
-	return any;
-}
-
-static bool shrink_config(struct random_case *c)
-{
-	struct engine_config *g = &c->cfg, was = *g;
-	bool any = false;
-	bool *const switches[] = {&g->kv_off, &g->cache_prompts_only, &g->async_scheduling};
-	if (g->prefix_caching) {
-		random_case_no_cache(c);
-		if (still_fails(c))
-			any = true;
-		else
-			*g = was;
-	}
-	for (int i = 0; i < 3; i++)
-		if (*switches[i]) {
-			was = *g;
-			*switches[i] = false;
-			if (still_fails(c))
-				any = true;
-			else
-				*g = was;
-		}
-	any |= shrink_number(c, &g->max_concurrency, 0);
-	was = *g;
-	g->abort_after_ns = 0;
-	if (was.abort_after_ns && still_fails(c))
-		any = true;
-	else
-		*g = was;
-	any |= shrink_number(c, &g->window, 0);
-	any |= shrink_number(c, &g->kv_window, 1);
-	any |= shrink_number(c, &g->kv_sink, 1);
-	any |= shrink_number(c, &g->max_num_seqs, 1);
-	any |= shrink_number(c, &g->num_blocks, 1);
-	any |= shrink_number(c, &g->max_num_batched_tokens, 1);
-	int64_t *const costs[] = {&c->cost_a, &c->cost_b, &c->cost_c, &c->cost_d};
-	for (int i = 0; i < 4; i++) {
-		int64_t cost = *costs[i], least = i == 0;
-		if (cost == least)
-			continue;
-		*costs[i] = least;
-		if (still_fails(c))
-			any = true;
-		else
-			*costs[i] = cost;
-	}
-	return any;
-}
-
-static void shrink(struct random_case *c)
-{
-	for (bool any = true; any;) {
-		any = false;
-		for (int32_t i = c->n - 1; i >= 0; i--) {
-			struct random_case tried;
-			random_case_copy(&tried, c);
-			random_case_drop(&tried, i);
-			any |= keep_if_failing(c, &tried);
-		}
-		for (int32_t i = 0; i < c->n; i++)
-			any |= shrink_request(c, i);
-		any |= shrink_config(c);
-	}
+	(void)ctx;
+	return judge(c, false, -1) == DIFFERENT;
 }
 
 static void report(const struct random_case *c)
@@ -638,7 +513,7 @@ static void report(const struct random_case *c)
 	random_case_copy(&small, c);
 	printf("FAILED: seed %llu, policy %s: the smallest case found:\n", (unsigned long long)c->seed,
 	       c->policy->name);
-	shrink(&small);
+	case_shrink(&small, &(struct shrink){.fails = still_fails, .tries = -1});
 	random_case_print(&small, stdout);
 	judge(&small, true, -1);
 	random_case_free(&small);

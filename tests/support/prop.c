@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analysis/case_shrink.h"
 #include "policies/registry.h"
 
 struct options {
@@ -89,19 +90,5 @@ int prop_main(const struct prop *p, int argc, char **argv)
 
 void prop_drop_requests(struct random_case *c, bool (*fails)(void *ctx, const struct random_case *c), void *ctx)
 {
-	for (bool any = true; any;) {
-		any = false;
-		for (int32_t i = c->n - 1; i >= 0 && c->n > 1; i--) {
-			struct random_case tried;
-			random_case_copy(&tried, c);
-			random_case_drop(&tried, i);
-			if (!fails(ctx, &tried)) {
-				random_case_free(&tried);
-				continue;
-			}
-			random_case_free(c);
-			*c = tried;
-			any = true;
-		}
-	}
+	case_drop_requests(c, &(struct shrink){.fails = fails, .ctx = ctx, .tries = -1});
 }
