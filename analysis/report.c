@@ -7,6 +7,7 @@
 #include "analysis/jout.h"
 #include "analysis/metrics.h"
 #include "analysis/report_page.h"
+#include "analysis/report_pairs.h"
 #include "analysis/store.h"
 #include "analysis/store_report.h"
 #include "core/err.h"
@@ -82,10 +83,35 @@ static void put_identity(struct jout *j, const struct store_report_run *r)
 	jout_real(j, "sim_wall_s", r->sim_wall_s);
 }
 
-/* What is drawn of it. */
-static int put_charts(struct jout *j, struct store *s, const struct store_report_run *r, const struct report_room *room,
-		      struct err *e)
+struct making {
+	struct jout *j;
+	struct store *s;
+	const struct report_options *o;
+	struct report_room room;
+	struct report_side first; /* of the runs that have charts: the others are held against it */
+};
+
+/* Against the first one, where both had the same workload. */
+static int put_pairs(struct making *m, const struct store_report_run *r, const struct store_request *list, int64_t n,
+		     struct err *e)
 {
+	if (!m->first.run_id)
+		return report_side_fill(&m->first, r->run_id, r->workload_hash, list, n, e);
+	if (strcmp(m->first.hash, r->workload_hash) != 0 || n == 0 || m->first.n == 0)
+		return ERR_NONE;
+	struct report_side side;
+	int rc = report_side_fill(&side, r->run_id, r->workload_hash, list, n, e);
+	if (rc == ERR_NONE)
+		rc = report_put_pairs(m->j, &m->first, &side, m->room.curve_points, e);
+	report_side_free(&side);
+	return rc;
+}
+
+/* What is drawn of it. */
+static int put_charts(struct making *m, const struct store_report_run *r, struct err *e)
+{
+	struct jout *j = m->j;
+	struct store *s = m->s;
 	struct store_request *list = NULL;
 	char *result = NULL;
 	int64_t n = 0;
@@ -94,28 +120,34 @@ static int put_charts(struct jout *j, struct store *s, const struct store_report
 		rc = store_report_requests(s, r->run_id, &list, &n, e);
 	if (rc == ERR_NONE) {
 		jout_raw(j, "result", result);
-		rc = report_put_requests(j, list, n, room, e);
+		rc = report_put_requests(j, list, n, &m->room, e);
 	}
+	if (rc == ERR_NONE)
+		rc = put_pairs(m, r, list, n, e);
+	if (rc == ERR_NONE)
+		rc = report_put_steps(j, s, r, &m->room, e);
+	if (rc == ERR_NONE)
+		rc = report_put_gantt(j, s, r->run_id, list, n, &m->room, m->o, e);
 	mem_free(result);
 	mem_free(list);
 	return rc;
 }
 
-static int put_run(struct jout *j, struct store *s, int64_t run_id, const struct report_room *room, bool charted,
-		   struct err *e)
+static int put_run(struct making *m, int64_t run_id, bool charted, struct err *e)
 {
+	struct jout *j = m->j;
 	struct store_report_run r;
-	int rc = store_report_run(s, run_id, &r, e);
+	int rc = store_report_run(m->s, run_id, &r, e);
 	if (rc)
 		return rc;
 	jout_begin(j, NULL, '{');
 	put_identity(j, &r);
 	jout_bool(j, "charted", charted);
 	jout_begin(j, "metrics", '{');
-	rc = store_report_metrics(s, run_id, put_metric, j, e);
+	rc = store_report_metrics(m->s, run_id, put_metric, j, e);
 	jout_end(j, '}');
 	if (rc == ERR_NONE && charted)
-		rc = put_charts(j, s, &r, room, e);
+		rc = put_charts(m, &r, e);
 	jout_end(j, '}');
 	store_report_run_free(&r);
 	return rc;
@@ -135,7 +167,7 @@ static struct report_room room_for(int64_t runs)
 				    .time_cells = runs > 8   ? 2048
 						  : runs > 2 ? 4096
 							     : 8192,
-				    .gantt_rows = runs > 4 ? 60 : 100};
+				    .gantt_rows = runs > 4 ? 30 : 50};
 }
 
 static void put_date(struct jout *j)
@@ -152,11 +184,12 @@ static void put_date(struct jout *j)
 static int put_runs(struct jout *j, struct store *s, const struct report_options *o, struct err *e)
 {
 	int rc = ERR_NONE;
-	struct report_room room = room_for(charted(o));
+	struct making m = {.j = j, .s = s, .o = o, .room = room_for(charted(o))};
 	jout_begin(j, "runs", '[');
 	for (int64_t i = 0; rc == ERR_NONE && i < o->n_runs; i++)
-		rc = put_run(j, s, o->run_ids[i], &room, i >= o->n_runs - charted(o), e);
+		rc = put_run(&m, o->run_ids[i], i >= o->n_runs - charted(o), e);
 	jout_end(j, ']');
+	report_side_free(&m.first);
 	return rc;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 struct err;
+struct history_table;
 struct jout;
 struct store;
 struct store_request;
@@ -21,6 +22,10 @@ struct report_options {
 	int64_t n_runs;
 	bool all; /* they are all runs: validations and experiments of whatever run are shown as well */
 	const char *vega_folder; /* report_page.h */
+	/* May be NULL. Fills t with the phases of the requests it wants, of n, by making the run again; or says in `why` why that
+	 * cannot be done. */
+	int (*phases)(void *ctx, int64_t run_id, int64_t n, struct history_table *t, char why[256], struct err *e);
+	void *ctx;
 };
 int report_write(struct store *s, const struct report_options *o, FILE *f, struct err *e);
 
@@ -36,5 +41,19 @@ struct report_room {
 /* report_requests.c: "curves", "arrivals", "rates" */
 int report_put_requests(struct jout *j, const struct store_request *list, int64_t n, const struct report_room *room,
 			struct err *e);
+/* What requests are measured by, in milliseconds or tokens; NAN: this one has none. The first three are TTFT, TPOT and E2E. */
+struct report_figure {
+	const char *key;
+	double (*of)(const struct store_request *r);
+};
+extern const struct report_figure report_figures[];
+
+/* report_steps.c: "steps", "roofline"; neither where no steps are stored */
+int report_put_steps(struct jout *j, struct store *s, const struct store_report_run *r, const struct report_room *room,
+		     struct err *e);
+
+/* report_gantt.c: "gantt" */
+int report_put_gantt(struct jout *j, struct store *s, int64_t run_id, const struct store_request *list, int64_t n,
+		     const struct report_room *room, const struct report_options *o, struct err *e);
 
 #endif

@@ -48,9 +48,14 @@
 	X(elements_js, "elements.js")                                                                                  \
 	X(charts_js, "charts.js")                                                                                      \
 	X(latency_js, "latency.js")                                                                                    \
+	X(steps_js, "steps.js")                                                                                        \
+	X(gantt_js, "gantt.js")                                                                                        \
+	X(pairs_js, "pairs.js")                                                                                        \
 	X(page_js, "page.js")
 
-#define PAGE_SPECS(X) X(series_spec, "series")
+#define PAGE_SPECS(X)                                                                                                  \
+	X(series_spec, "series")                                                                                       \
+	X(gantt_spec, "gantt")
 
 struct asset {
 	const char *name, *begin, *end;

@@ -46,13 +46,10 @@ static double output_tokens(const struct store_request *r)
 	return r->finished ? r->output_tokens : NAN;
 }
 
-struct figure {
-	const char *key;
-	double (*of)(const struct store_request *r);
-};
-static const struct figure figures[] = {{"ttft", ttft_ms},   {"tpot", tpot_ms},         {"e2el", e2e_ms},
-					{"queue", queue_ms}, {"prompt", prompt_tokens}, {"output", output_tokens}};
-#define FIGURES (sizeof figures / sizeof *figures)
+const struct report_figure report_figures[] = {{"ttft", ttft_ms},         {"tpot", tpot_ms},
+					       {"e2el", e2e_ms},          {"queue", queue_ms},
+					       {"prompt", prompt_tokens}, {"output", output_tokens}};
+#define FIGURES (sizeof report_figures / sizeof *report_figures)
 #define OVER_TIME 3 /* the first so many are shown over time as well */
 
 /* --- distributions ------------------------------------------------------------------------------------------------ */
@@ -78,7 +75,7 @@ static void put_quantiles(struct jout *j, double *values, int64_t n)
 	jout_end(j, ']');
 }
 
-static int put_curve(struct jout *j, const struct figure *f, const struct store_request *list, int64_t n,
+static int put_curve(struct jout *j, const struct report_figure *f, const struct store_request *list, int64_t n,
 		     double *values, int32_t at_most, struct err *e)
 {
 	int64_t m = 0, *rank = mem_zalloc((size_t)at_most, sizeof *rank);
@@ -113,7 +110,7 @@ static int put_curves(struct jout *j, const struct store_request *list, int64_t 
 	int rc = ERR_NONE;
 	jout_begin(j, "curves", '{');
 	for (size_t i = 0; rc == ERR_NONE && i < FIGURES; i++)
-		rc = put_curve(j, &figures[i], list, n, values, at_most, e);
+		rc = put_curve(j, &report_figures[i], list, n, values, at_most, e);
 	jout_end(j, '}');
 	return rc;
 }
@@ -154,8 +151,8 @@ static void put_stretches(struct jout *j, const struct stretches *s)
 }
 
 /* One figure of the requests that arrived in each stretch; at[k] is where those of stretch k begin in order[]. */
-static void put_figure(struct jout *j, const struct figure *f, const struct store_request *list, const int64_t *order,
-		       const int64_t *at, int32_t n_stretches, double *values)
+static void put_figure(struct jout *j, const struct report_figure *f, const struct store_request *list,
+		       const int64_t *order, const int64_t *at, int32_t n_stretches, double *values)
 {
 	static const char *const keys[] = {"min", "median", "p99", "max"};
 	struct percentiles p;
@@ -219,7 +216,7 @@ static int put_arrivals(struct jout *j, const struct store_request *list, int64_
 			jout_int(j, NULL, at[k + 1] - at[k]);
 		jout_end(j, ']');
 		for (int i = 0; i < OVER_TIME; i++)
-			put_figure(j, &figures[i], list, order, at, s.n, values);
+			put_figure(j, &report_figures[i], list, order, at, s.n, values);
 		jout_end(j, '}');
 	}
 	mem_free(order);

@@ -1,22 +1,25 @@
 /* lockstep report: runs as one HTML page. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analysis/history.h"
 #include "analysis/report.h"
 #include "analysis/report_page.h"
 #include "analysis/store.h"
 #include "analysis/store_report.h"
 #include "cli/command.h"
+#include "cli/recall.h"
 #include "core/err.h"
 #include "core/mem.h"
 
 struct report_opts {
 	const char *db, *output;
-	bool all, quiet;
+	bool all, phases, quiet;
 };
 
 static const struct opt opts[] = {
@@ -35,6 +38,12 @@ static const struct opt opts[] = {
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct report_opts, all),
 	 .help = "All runs of the database, and all its validations and experiments."},
+	{.name = "phases",
+	 .type = OPT_FLAG,
+	 .offset = offsetof(struct report_opts, phases),
+	 .help = "Make each run again to tell when every request was queued, computed, preempted. --no-phases: sums "
+		 "from the "
+		 "database only. Default on, for runs that are made again in a few seconds."},
 	{.name = "quiet",
 	 .letter = 'q',
 	 .type = OPT_FLAG,
@@ -72,6 +81,67 @@ static int find_runs(struct store *s, bool all, char **words, int n, int64_t **i
 	if (!*ids)
 		return err_no_memory(e, "run numbers");
 	return named_runs(s, n > 0 ? words : alone, (int)*n_ids, *ids, e);
+}
+
+/* --- phases of requests, by making a run again --------------------------------------------------------------------- */
+
+/* Every token is walked by then: so many take some seconds. */
+#define MOST_TOKENS 8e6
+
+struct remake {
+	struct store *s;
+	bool wanted; /* --phases */
+};
+
+static void take_tokens(void *ctx, const char *name, double value, const char *unit, bool uncertain)
+{
+	(void)unit;
+	(void)uncertain;
+	if (strcmp(name, "total_output_tokens") == 0)
+		*(double *)ctx = value;
+}
+
+static int make_again(struct remake *m, int64_t run_id, struct history_table *t, char why[256], struct err *e)
+{
+	struct recalled r;
+	struct run_result result;
+	struct err own = {0};
+	int rc = recall(&r, m->s, run_id, NULL, &own);
+	if (rc == ERR_NONE) {
+		const struct history_sink sink = history_table_sink(t);
+		const struct run_io io = {.stop = stop_flag()};
+		rc = history_rerun(&r.recipe, &r.settings, &r.loaded.workload, &sink, &io, &result, &own);
+		run_result_free(&result);
+	}
+	if (rc == ERR_NONE)
+		rc = history_table_sort(t, &own);
+	recall_free(&r);
+	if (rc == ERR_MEMORY || rc == ERR_INTERRUPTED)
+		return err_set(e, rc, "%s", own.text);
+	if (rc)
+		snprintf(why, 256, "%.250s", own.text);
+	return ERR_NONE;
+}
+
+static int tell_phases(void *ctx, int64_t run_id, int64_t n, struct history_table *t, char why[256], struct err *e)
+{
+	struct remake *m = ctx;
+	double tokens = NAN;
+	(void)n;
+	if (!m->wanted) {
+		snprintf(why, 256, "--no-phases was given");
+		return ERR_NONE;
+	}
+	int rc = store_report_metrics(m->s, run_id, take_tokens, &tokens, e);
+	if (rc)
+		return rc;
+	if (!(tokens <= MOST_TOKENS)) {
+		snprintf(why, 256,
+			 "making the run again to tell would take too long: it is done of up to %.0f output tokens",
+			 MOST_TOKENS);
+		return ERR_NONE;
+	}
+	return make_again(m, run_id, t, why, e);
 }
 
 /* --- where to ----------------------------------------------------------------------------------------------------- */
@@ -140,8 +210,13 @@ static int act(const struct report_opts *o, char **words, int n, struct err *e)
 		return rc;
 	rc = find_runs(s, o->all, words, n, &ids, &n_ids, e);
 	if (rc == ERR_NONE) {
-		const struct report_options what = {
-			.run_ids = ids, .n_runs = n_ids, .all = o->all, .vega_folder = REPORT_VEGA_FOLDER};
+		struct remake remake = {s, o->phases};
+		const struct report_options what = {.run_ids = ids,
+						    .n_runs = n_ids,
+						    .all = o->all,
+						    .vega_folder = REPORT_VEGA_FOLDER,
+						    .phases = tell_phases,
+						    .ctx = &remake};
 		rc = write_page(o->output, s, &what, e);
 	}
 	if (rc == ERR_NONE)
@@ -153,7 +228,7 @@ static int act(const struct report_opts *o, char **words, int n, struct err *e)
 
 static int run(const struct command *c, int argc, char **argv)
 {
-	struct report_opts o = {.db = "lockstep.db", .output = "report.html"};
+	struct report_opts o = {.db = "lockstep.db", .output = "report.html", .phases = true};
 	struct err e = {0};
 	int n;
 	if (opts_parse(opts, c->n_opts, &o, argc, argv, &n, NULL, &e) != ERR_NONE ||

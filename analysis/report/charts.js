@@ -11,6 +11,7 @@ const charts = (function () {
 	expressionFunction("tick", v => format.tick(v));
 	expressionFunction("plain", v => format.number(v));
 	expressionFunction("percentage", v => format.percent(v));
+	expressionFunction("si", v => format.si(v));
 
 	const COLORS = 8; /* then the same again, dashed */
 	const color = i => "var(--c" + i % COLORS + ")";
@@ -29,6 +30,7 @@ const charts = (function () {
 		view: {stroke: null}
 	};
 
+	let made = 0;
 	const all = []; /* of the page, for whoever looks at it by program */
 	const groups = new Map(); /* charts that zoom together */
 	const tip = document.getElementById("tip");
@@ -77,7 +79,7 @@ const charts = (function () {
 		return ticks;
 	}
 
-	const labels = {time: null, ms: "tick(datum.value)", percent: "percentage(datum.value)", number: "plain(datum.value)"};
+	const labels = {time: null, ms: "tick(datum.value)", percent: "percentage(datum.value)", si: "si(datum.value)", number: "plain(datum.value)"};
 
 	function setAxis(spec, name, axis) {
 		const scale = spec.scales.find(s => s.name === name);
@@ -90,7 +92,7 @@ const charts = (function () {
 	/* --- a figure --- */
 
 	function frame(o) {
-		const id = "chart" + all.length;
+		const id = "chart" + made++;
 		const c = {id, title: o.title, options: o, hidden: new Set(), view: null};
 		c.plot = make("div", {class: "plot", role: "img", "aria-labelledby": id + "t", "aria-describedby": id + "d"});
 		c.tools = make("div", {class: "tools"});
@@ -310,7 +312,12 @@ const charts = (function () {
 			if (step && event.shiftKey)
 				c.zoom(shifted(c.domain, c.full, step * 10, log));
 			else if (step)
-				c.point(shifted([at, between(1, [at, at], log)], c.full, 0, log)[0] === at ? moved(c, at, step) : at);
+				c.point(moved(c, at, step));
+			else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+				if (!c.options.rows)
+					return;
+				c.point(at, null, (event.key === "ArrowUp" ? -1 : 1) / c.options.rows);
+			}
 			else if (event.key === "+" || event.key === "=")
 				c.zoom(zoomed(c.domain, c.full, at, 0.5, log));
 			else if (event.key === "-")
@@ -352,7 +359,8 @@ const charts = (function () {
 				if (inside(r.x, c.domain))
 					ys.push(r.lo, r.hi);
 			for (const r of d.dots || [])
-				ys.push(r.y);
+				if (inside(r.x, c.domain))
+					ys.push(r.y);
 			const ydomain = o.y.domain || roomy(extent(ys, o.y.log), o.y.log, o.y.fromZero !== false);
 			c.ydomain = ydomain;
 			c.view.data("lines", d.lines || []).data("bands", d.bands || []).data("dots", d.dots || []).data("limits", o.limits || []);
@@ -402,6 +410,68 @@ const charts = (function () {
 		return c;
 	}
 
+	/* A picture with an x axis and a specification of its own: o.spec, o.draw(view, shown), o.readout(x, shown, y) -> {title, rows, row}
+	 * where y is how far down the pointer is, 0 to 1, or null. */
+	function custom(o) {
+		const c = frame(o);
+		c.full = o.full;
+		c.domain = c.full;
+		const shown = name => !c.hidden.has(name);
+		c.update = () => {
+			o.draw(c.view, shown);
+			return c.view.signal("xdomain", c.domain).runAsync();
+		};
+		c.zoom = domain => {
+			c.domain = domain;
+			if (c.view)
+				c.view.signal("xdomain", domain).runAsync();
+		};
+		c.point = (x, event, down) => {
+			c.at = x;
+			if (x === null) {
+				c.said.textContent = "";
+				return void c.view.signal("at", null).signal("row", null).runAsync();
+			}
+			const box = c.plot.querySelector("svg").getBoundingClientRect();
+			if (event)
+				c.y = (event.clientY - box.top - c.view.origin()[1]) / c.view.scale("y").range()[1];
+			else if (down)
+				c.y = Math.min(0.999, Math.max(0, (c.y || 0) + down));
+			const read = c.read = o.readout(x, shown, c.y === undefined ? null : c.y);
+			c.view.signal("at", x).signal("row", read.row).runAsync();
+			if (event)
+				showTip(event.clientX, event.clientY, read.title, read.rows);
+			else
+				c.said.textContent = read.title + ": " + read.rows.map(r => r.name + " " + r.text).join("; ");
+		};
+		zoomTools(c);
+		fillLegend(c, () => c.view && c.update());
+		pointer(c);
+		keyboard(c);
+		later(c, () => {
+			const spec = structuredClone(specs[o.spec]);
+			colorScales(spec, o.series);
+			makeView(c, spec, o.height).signal("xtitle", o.x.label);
+			return c.update();
+		});
+		return c;
+	}
+
+	/* Charts of an element that goes away. */
+	function forget(element) {
+		for (let i = all.length; i-- > 0;) {
+			const c = all[i];
+			if (!element.contains(c.element))
+				continue;
+			if (c.view)
+				c.view.finalize();
+			all.splice(i, 1);
+			for (const members of groups.values())
+				if (members.includes(c))
+					members.splice(members.indexOf(c), 1);
+		}
+	}
+
 	function inside(x, [a, b]) {
 		return x >= a && x <= b;
 	}
@@ -419,5 +489,5 @@ const charts = (function () {
 		return low;
 	}
 
-	return {series, before, extent, roomy, swatch, color, all, hideTip, frame, later, makeView, colorScales, setAxis, logTicks, zoomTools, pointer, keyboard, groups};
+	return {series, custom, forget, before, extent, roomy, swatch, all};
 })();

@@ -41,8 +41,23 @@ const elements = (function () {
 		return d;
 	}
 
+	/* One of several things to look at: a list to choose from where there are several. show(i) -> elements */
+	function choose(label, names, show) {
+		const body = make("div", null);
+		const draw = i => {
+			charts.forget(body);
+			body.replaceChildren(...show(i).filter(c => c));
+		};
+		draw(0);
+		if (names.length < 2)
+			return body;
+		const list = make("select", {"aria-label": label}, names.map((n, i) => make("option", {value: String(i)}, n)));
+		list.addEventListener("change", () => draw(Number(list.value)));
+		return make("div", null, make("p", {class: "choice"}, make("label", null, label + ": ", list)), body);
+	}
+
 	function note(text) {
 		return make("p", {class: "note"}, text);
 	}
-	return {make, table, under, note};
+	return {make, table, under, choose, note};
 })();

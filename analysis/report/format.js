@@ -39,9 +39,14 @@ const format = (function () {
 		return size < 120000 ? number(v / 1000) + " s" : size < 7200000 ? number(v / 60000) + " min" : number(v / 3600000) + " h";
 	}
 
+	/* A difference of milliseconds. */
+	function signed(v) {
+		return defined(v) ? (v > 0 ? "+" : v < 0 ? "−" : "") + ms(Math.abs(v)) : none;
+	}
+
 	/* For ticks: milliseconds below a second, seconds from there on. */
 	function tick(v) {
-		return Math.abs(v) >= 1000 ? number(v / 1000) + " s" : v === 0 ? "0" : number(v) + " ms";
+		return (v < 0 ? "−" : "") + (Math.abs(v) >= 1000 ? number(Math.abs(v) / 1000) + " s" : v === 0 ? "0" : number(Math.abs(v)) + " ms");
 	}
 
 	function bytes(v) {
@@ -52,6 +57,15 @@ const format = (function () {
 		for (; v >= 1000 && i + 1 < units.length; i++)
 			v /= 1000;
 		return number(v) + " " + units[i];
+	}
+
+	/* With a letter for the thousands: 3.1 T. */
+	function si(v) {
+		if (!defined(v) || v === 0)
+			return v === 0 ? "0" : none;
+		const letters = ["", " k", " M", " G", " T", " P", " E"];
+		const i = Math.min(letters.length - 1, Math.max(0, Math.floor(Math.log10(Math.abs(v)) / 3 + 1e-9)));
+		return number(v / Math.pow(1000, i)) + letters[i];
 	}
 
 	function percent(v) {
@@ -74,13 +88,15 @@ const format = (function () {
 		return text === "share" ? "%" : text === "bytes" ? "" : text;
 	}
 
-	/* A change against the first: "-41 %", "3.2×". */
+	/* A change against the first: "−41 %", "3.2×", "÷12". */
 	function change(v, base) {
 		if (!defined(v) || !defined(base) || base === 0)
 			return "";
 		const ratio = v / base;
 		if (ratio >= 2 || ratio < 0)
 			return number(Number(ratio.toPrecision(3))) + "×";
+		if (ratio < 0.1 && ratio > 0)
+			return "÷" + number(Number((1 / ratio).toPrecision(3)));
 		const by = 100 * (ratio - 1);
 		if (by === 0)
 			return "=";
@@ -100,5 +116,5 @@ const format = (function () {
 	function file(path) {
 		return path.slice(path.lastIndexOf("/") + 1);
 	}
-	return {none, defined, number, count, ms, tick, bytes, percent, value, unit, change, timeUnit, file};
+	return {none, defined, number, count, ms, signed, tick, bytes, si, percent, value, unit, change, timeUnit, file};
 })();

@@ -176,9 +176,17 @@ function settings() {
 
 /* --- all of it --- */
 
+function eachRun(show) {
+	return [elements.choose("Run", charted.map(r => r.name), i => show(charted[i]))];
+}
+
 const sections = [
 	{id: "summary", title: "Summary", build: summary},
 	{id: "latency", title: "Latencies", build: () => latency.section(charted)},
+	{id: "pairs", title: "Against each other", build: () => pairs.section(charted)},
+	{id: "steps", title: "Steps", build: () => eachRun(steps.of)},
+	{id: "roofline", title: "Roofline", build: () => eachRun(steps.roofline)},
+	{id: "requests", title: "Requests", build: () => eachRun(gantt.of)},
 	{id: "workload", title: "Workload", build: () => latency.workload(charted)},
 	{id: "settings", title: "Settings", build: settings}
 ];
@@ -198,8 +206,11 @@ function build() {
 }
 
 build();
+/* The browser looked for it before it was there. */
+const wanted = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+if (wanted)
+	wanted.scrollIntoView({behavior: "instant"});
 window.addEventListener("beforeprint", () => {
-	document.querySelectorAll("details").forEach(d => d.open || d.dataset.print === "no" ? null : 0);
 	charts.all.forEach(c => c.draw());
 });
 window.lockstepReport = {data, charts: charts.all, drawAll: () => Promise.all(charts.all.map(c => c.draw()))};

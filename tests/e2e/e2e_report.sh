@@ -39,6 +39,25 @@ for id in 1 2; do
 		"$(jq -c --argjson i $((id - 1)) '.runs[$i].curves | [.ttft, .tpot, .e2el | .value[0], .value[-1]]' <<<"$json")" \
 		"$(sqlite3 -json "$db" "select min(ttft_ms) a, max(ttft_ms) b, min(tpot_ms) c, max(tpot_ms) d, min(e2el_ms) e, max(e2el_ms) f from request_latency where run_id = $id" | jq -c '.[0] | [.a, .b, .c, .d, .e, .f]')"
 done
+for i in 0 1; do
+	id=$((i + 1))
+	expect "the steps of run $id are the database's" same \
+		"$(jq -c --argjson i $i '.runs[$i].steps | if .exact then error else . end | [.rows, (.duration.sum | add), (.prefill_tokens.sum | add), (.decodes.sum | add), (.running.hi | max), (.waiting.hi | max), (.blocks_used.hi | max)]' <<<"$json")" \
+		"$(sqlite3 -json "$db" "select count(*) a, sum(duration_ns) b, sum(prefill_tokens) c, sum(decodes) d, max(running) e, max(waiting) f, max(blocks_used) g from steps where id >> 32 = $id" | jq -c '.[0] | [.a, .b, .c, .d, .e, .f, .g]')"
+done
+expect "a run without a device has no roofline, and says why" holds "$json" '.runs[0].roofline.why == "the run names no model"'
+expect "differences are of every request against itself" same \
+	"$(jq -r '.runs[1].pairs | [.against, .ttft.n, .ttft.less, .ttft.more, (.ttft.mean * 1000 | round), (.e2el.value[0] * 1000 | round), (.tpot.mean * 1000 | round)] | join("|")' <<<"$json")" \
+	"$(sql "select 1, count(*), sum(b.ttft_ms < a.ttft_ms), sum(b.ttft_ms > a.ttft_ms), cast(round(avg(b.ttft_ms - a.ttft_ms) * 1000) as int), cast(round(min(b.e2el_ms - a.e2el_ms) * 1000) as int), cast(round(avg(b.tpot_ms - a.tpot_ms) * 1000) as int) from request_latency a join request_latency b using (request) where a.run_id = 1 and b.run_id = 2")"
+# Phases as they were add up to what the database has of each request.
+expect "phases add up to the table's times" same \
+	"$(jq -r '.runs[1].gantt | . as $g | [.groups[].rows[] | {key: (.[0] | tostring), value: .}] | from_entries as $rows
+		| [$g.phases[] | select(.[1] == "queued")] | map(.[3] - .[2] - $rows[.[0] | tostring][4]) | map(. * . ) | add' <<<"$json")" 0
+# shellcheck disable=SC2016 # jq's variables
+expect "to the end of each request" holds "$json" '.runs[1].gantt | ([.groups[].rows[] | {key: (.[0] | tostring), value: (.[2] + .[4] + .[5] + .[6] + .[7] + .[8])}] | from_entries) as $last
+	| [.phases[] | select(.[1] != "held")] | group_by(.[0]) | all(. as $p | ($p | map(.[3]) | max) == $last[$p[0][0] | tostring])'
+run report 2 --no-phases --db "$db" -o "$page"
+expect "phases are not told where they are not wanted" holds "$(data "$page")" '.runs[0].gantt | (has("phases") | not) and .why == "--no-phases was given"'
 run report 2 1 --db "$db" -o - --quiet
 expect "standard output" test "$status" -eq 0 -a "$(grep -c '^<!DOCTYPE html>$' <<<"$out")" -eq 1
 expect "in another order" holds "$(sed -n 's#^<script type="application/json" id="data">\(.*\)</script>$#\1#p' <<<"$out")" '[.runs[].run_id] == [2, 1]'
@@ -53,6 +72,15 @@ expect "a trace of a hostile name is served" test "$status" -eq 0
 run report --db "$db" -o "$page"
 expect "the page has its own two scripts" test "$(grep -o '<script' "$page" | wc -l)" -eq 2 -a "$(grep -o '</script' "$page" | wc -l)" -eq 2
 expect "the name is data" holds "$(data "$page")" '.runs[0].trace | endswith("a\"'"'"'></script><script>alert(1)<!--&.jsonl")'
+
+# --- roofs
+run replay --model llama-3.1-8b --device l4 --db "$db" --quiet --num-prompts 30 --record steps "$tmp/made.jsonl"
+run report --db "$db" -o "$page"
+expect "few steps are all there" same "$(data "$page" | jq -c '.runs[0].steps | [.exact, .rows, (.start | add), (.duration | add), (.decodes | add)]')" \
+	"$(sqlite3 -json "$db" "select count(*) b, sum(start_ns) c, sum(duration_ns) d, sum(decodes) e from steps where id >> 32 = 4" | jq -c '.[0] | [true, .b, .c, .d, .e]')"
+# shellcheck disable=SC2016
+expect "every step lies under the roofs" holds "$(data "$page")" '.runs[0].roofline | (.cells | map(.[1]) | add) == .steps and .steps > 30 and .bytes_per_s == 300e9
+	and (. as $r | .cells | all(.[2] / .[4] * 1e9 <= $r.flops_per_s and .[2] / .[4] * 1e9 <= .[2] / .[3] * $r.bytes_per_s))'
 
 # --- runs without requests, and refusals
 run replay "${sim[@]}" --policy chunked --num-prompts 20 --record none "$tmp/made.jsonl"

@@ -8,6 +8,7 @@
 #include "core/rng.h"
 #include "sim/cost_models.h"
 #include "sim/cost_ops.h"
+#include "sim/work.h"
 #include "tests/support/suite.h"
 
 /* hidden 8, 2 layers, 2 query heads and 1 KV head of 4, MLP 16, vocabulary 32 */
@@ -105,6 +106,58 @@ static const struct {
 	       {"lm_head", 512, 592},
 	       {"sampling", 160, 448}};
 enum { N_BY_HAND = sizeof by_hand / sizeof by_hand[0] };
+
+/* What the totals of a step add up to is what its operators do. */
+static void check_work(const char *model, const char *device, struct batch b)
+{
+	struct setting s;
+	struct cost_op ops[COST_OPS_MAX];
+	struct work *w;
+	struct err e = {0};
+	double flops = 0, bytes = 0, counted_flops, counted_bytes, peak, bandwidth;
+	enum dtype weights;
+	set_up(&s, model, device);
+	struct cost *c = open_cost(&s, "roofline");
+	int32_t n = cost_roofline_ops(c, &b, ops);
+	for (int32_t i = 0; i < n; i++) {
+		flops += ops[i].flops;
+		bytes += ops[i].bytes;
+	}
+	CU_ASSERT_FATAL(work_create(&w, &s.setup, &e) == ERR_NONE);
+	const struct work_totals t = {b.decodes, b.decode_ctx, b.n_chunks, b.prefill_tokens, b.sampled};
+	for (int again = 0; again < 2; again++) { /* the second time from its table */
+		work_step(w, &t, &counted_flops, &counted_bytes);
+		CHECK_NEAR(counted_flops / flops, 1, 1e-12);
+		CHECK_NEAR(counted_bytes / bytes, 1, 1e-12);
+	}
+	work_roofs(w, &peak, &bandwidth, &weights);
+	CHECK_NEAR(peak, device_peak(&s.device, weights), 0);
+	CHECK_NEAR(bandwidth, s.device.bandwidth, 0);
+	work_free(w);
+	cost_free(c);
+	model_free(&s.model);
+}
+
+static void totals_of_a_step_are_what_its_operators_do(void)
+{
+	static const char *const models[] = {"llama-3.1-8b", "qwen3-8b", "mixtral-8x7b", "deepseek-v3"};
+	for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+		const struct chunk prompts[] = {{.len = 700}, {.len = 700}};
+		struct batch b = decode_batch(17, 17 * 300);
+		check_work(models[m], "h100-sxm", b);
+		b.n_chunks = 2; /* whole prompts of one length: nothing has to be guessed */
+		b.chunks = prompts;
+		b.prefill_tokens = 1400;
+		b.sampled += 2;
+		check_work(models[m], "h100-sxm", b);
+		b.decodes = 0;
+		b.decode_ctx = 0;
+		b.sampled = 2;
+		check_work(models[m], "h100-sxm", b);
+	}
+	struct batch large = decode_batch(20000, 20000 * 40);
+	check_work("llama-3.1-8b", "h100-sxm", large);
+}
 
 static void a_decode_step_of_a_tiny_model_is_counted_by_hand(void)
 {
@@ -822,6 +875,7 @@ int main(void)
 		{"the_shorter_of_two_times_shows_by_its_word", the_shorter_of_two_times_shows_by_its_word},
 		{"cache_reads_and_prompt_steps_have_their_own_words",
 		 cache_reads_and_prompt_steps_have_their_own_words},
+		{"totals_of_a_step_are_what_its_operators_do", totals_of_a_step_are_what_its_operators_do},
 		{"a_decode_step_of_a_tiny_model_is_counted_by_hand", a_decode_step_of_a_tiny_model_is_counted_by_hand},
 		{"prefill_attention_counts_its_causal_pairs", prefill_attention_counts_its_causal_pairs},
 		{"chunks_add_up_to_the_whole_prompt", chunks_add_up_to_the_whole_prompt},
