@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analysis/result_json.h"
+#include "analysis/text.h"
 #include "core/err.h"
 #include "core/mem.h"
 
@@ -41,13 +42,23 @@ static void put_text(struct jout *j, const char *s)
 	put(j, s, strlen(s));
 }
 
+/* Bytes from s on that may stand between quotes as they are. */
+static size_t plain_bytes(const char *s)
+{
+	size_t n = 0;
+	uint32_t code;
+	for (int len = 1; s[n] && len; n += (size_t)len)
+		len = (unsigned char)s[n] >= 0x80                                 ? text_utf8(s + n, &code)
+		      : (unsigned char)s[n] >= ' ' && s[n] != '"' && s[n] != '\\' ? 1
+										  : 0;
+	return n;
+}
+
 static void quoted(struct jout *j, const char *s)
 {
 	put(j, "\"", 1);
 	while (*s) {
-		size_t plain = 0;
-		while (s[plain] && (unsigned char)s[plain] >= ' ' && s[plain] != '"' && s[plain] != '\\')
-			plain++;
+		size_t plain = plain_bytes(s);
 		put(j, s, plain);
 		s += plain;
 		if (!*s)
@@ -57,6 +68,8 @@ static void quoted(struct jout *j, const char *s)
 			snprintf(esc, sizeof esc, "\\%c", *s);
 		else if (*s == '\n' || *s == '\t')
 			snprintf(esc, sizeof esc, "\\%c", *s == '\n' ? 'n' : 't');
+		else if ((unsigned char)*s >= 0x80) /* not UTF-8: JSON has no way to say it */
+			strcpy(esc, "\\ufffd");
 		else
 			snprintf(esc, sizeof esc, "\\u%04x", (unsigned char)*s);
 		put_text(j, esc);

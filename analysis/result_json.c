@@ -4,13 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "analysis/gaps.h"
 #include "analysis/jout.h"
 #include "analysis/run.h"
+#include "analysis/save.h"
 #include "core/mem.h"
 #include "policies/orders.h"
 
@@ -158,43 +157,23 @@ int result_write(FILE *f, const struct run_settings *s, const struct workload *w
 	return rc;
 }
 
-/* A device or a pipe is written in place; it cannot be renamed over. */
-static bool is_plain_path(const char *path)
-{
-	struct stat st;
-	return stat(path, &st) != 0 || S_ISREG(st.st_mode);
-}
+struct saved {
+	const struct run_settings *settings;
+	const struct workload *workload;
+	const struct run_result *result;
+};
 
-static int save_to(const char *path, const struct run_settings *s, const struct workload *w, const struct run_result *r,
-		   struct err *e)
+static int write_result(FILE *f, void *ctx, struct err *e)
 {
-	FILE *f = fopen(path, "w");
-	if (!f)
-		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	struct err inner = {0};
-	int rc = result_write(f, s, w, r, &inner);
-	if (fclose(f) && rc == ERR_NONE)
-		rc = err_set(&inner, ERR_IO, "writing JSON: %s", strerror(errno));
-	return rc ? err_set(e, inner.code, "%s: %s", path, inner.text) : ERR_NONE;
+	const struct saved *x = ctx;
+	return result_write(f, x->settings, x->workload, x->result, e);
 }
 
 int result_save(const char *path, const struct run_settings *s, const struct workload *w, const struct run_result *r,
 		struct err *e)
 {
-	if (!is_plain_path(path))
-		return save_to(path, s, w, r, e);
-	size_t size = strlen(path) + 16;
-	char *beside = mem_alloc(size);
-	if (!beside)
-		return err_no_memory(e, "a file name");
-	snprintf(beside, size, "%s.part", path);
-	int rc = save_to(beside, s, w, r, e);
-	if (rc == ERR_NONE && rename(beside, path))
-		rc = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	if (rc)
-		unlink(beside);
-	mem_free(beside);
-	return rc;
+	struct saved x = {s, w, r};
+	return save_file(path, write_result, &x, NULL, e);
 }
 
 /* --- the whole object --------------------------------------------------------------------------------------------- */

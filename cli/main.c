@@ -30,6 +30,7 @@ static const struct command *const commands[] = {
 	&cmd_calibrate,
 	&cmd_decisions,
 	&cmd_diff,
+	&cmd_timeline,
 	&cmd_profile,
 	&cmd_profile_list,
 	&cmd_profile_show,
