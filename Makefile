@@ -366,7 +366,7 @@ install: all ## copy program, manual pages, bash completion and sample traces be
 	install -d $(DOC)/studies
 	install -m 644 $(wildcard docs/studies/*) $(DOC)/studies
 	install -m 644 $(wildcard traces/samples/*) $(SHARE)/samples
-	$(Q)for f in $(wildcard docs/labs/*.md docs/labs/*/*); do install -D -m 644 $$f $(DOC)/$${f#docs/} || exit 1; done
+	$(Q)for f in $(wildcard docs/labs/*.md docs/labs/*/* docs/examples/*); do install -D -m 644 $$f $(DOC)/$${f#docs/} || exit 1; done
 uninstall: ## remove what install copied
 	rm -f $(DESTDIR)$(PREFIX)/bin/lockstep $(MAN)/lockstep.1 $(MAN)/lockstep-*.1 $(COMPLETION)/lockstep
 	rm -rf $(DOC) $(SHARE) $(DESTDIR)$(PREFIX)/lib/lockstep

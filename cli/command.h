@@ -11,7 +11,7 @@ struct err;
 struct run_opts;
 
 enum opt_type {
-	OPT_FLAG, /* bool: --check; --no-check clears it */
+	OPT_FLAG, /* bool: --check, or --check on; --no-check and --check off clear it */
 	OPT_ONOFF, /* bool: --kv-cache on|off (also true|false) */
 	OPT_INT32, /* int32_t within [min, max] */
 	OPT_INT64, /* int64_t within [min, max] (as doubles: exact to 2^53) */

@@ -217,15 +217,22 @@ static int take_words(struct parse *p, const struct opt *o, char *inline_value)
 	return ERR_NONE;
 }
 
+/* Is it a value of OPT_ONOFF? */
+static bool is_switch(const char *word, size_t n)
+{
+	static const char *const known[] = {"on", "off", "true", "false"};
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (strlen(known[i]) == n && strncmp(known[i], word, n) == 0)
+			return true;
+	return false;
+}
+
 /* Is it a value of OPT_SWITCH, or a word that has nothing to do with it? */
 static bool is_switches(const char *word)
 {
-	static const char *const known[] = {"on", "off", "true", "false"};
 	while (true) {
-		size_t n = strcspn(word, ","), i = 0;
-		while (i < 4 && (strlen(known[i]) != n || strncmp(known[i], word, n) != 0))
-			i++;
-		if (i == 4)
+		size_t n = strcspn(word, ",");
+		if (!is_switch(word, n))
 			return false;
 		if (!word[n])
 			return true;
@@ -253,7 +260,10 @@ static int take_option(struct parse *p, const struct opt *o, char *inline_value)
 	if (o->type == OPT_SWITCH)
 		return take_switch(p, o, inline_value);
 	if (o->type == OPT_FLAG) {
+		/* "--check on" too: so experiments write it. */
 		p->at++;
+		if (!inline_value && p->at < p->argc && is_switch(p->argv[p->at], strlen(p->argv[p->at])))
+			inline_value = p->argv[p->at++];
 		return set_onoff(o, inline_value ? inline_value : "on", (bool *)((char *)p->dest + o->offset), p->e);
 	}
 	char *value = inline_value;

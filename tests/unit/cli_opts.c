@@ -54,6 +54,19 @@ static int parse(const char *line)
 	return opts_parse(opts, N_OPTS, &got, argc, argv, &n_words, given, &err);
 }
 
+static void a_flag_may_be_said_in_a_word_as_experiments_do(void)
+{
+	CHECK_INT(parse("--check on trace.csv"), ERR_NONE);
+	CU_ASSERT_TRUE(got.check);
+	CHECK_INT(n_words, 1);
+	CHECK_INT(parse("--check --check off"), ERR_NONE);
+	CU_ASSERT_FALSE(got.check);
+	CHECK_INT(parse("--check one"), ERR_NONE);
+	CU_ASSERT_TRUE(got.check);
+	CHECK_INT(n_words, 1);
+	CHECK_STR(argv[1], "one");
+}
+
 static void every_type_is_parsed(void)
 {
 	CHECK_INT(parse("--check --kv-cache off --max-num-seqs=64 --num-prompts 5000000000 --seed 18446744073709551615 "
@@ -161,6 +174,7 @@ static void one_value_can_be_set_alone(void)
 int main(void)
 {
 	static const struct test tests[] = {
+		{"a_flag_may_be_said_in_a_word_as_experiments_do", a_flag_may_be_said_in_a_word_as_experiments_do},
 		{"every_type_is_parsed", every_type_is_parsed},
 		{"words_and_options_may_mix", words_and_options_may_mix},
 		{"underscores_are_dashes", underscores_are_dashes},
