@@ -206,17 +206,6 @@ static void latency_dist(struct dist *d, const struct metrics_input *in, enum la
 	dist_compute(d, scratch, n, &in->percentiles);
 }
 
-static bool meets(const struct request *r, const struct spec *s, const struct goodput_slo *slo)
-{
-	int64_t ttft_ns = s->slo_ttft_ms > 0 ? s->slo_ttft_ms * NS_PER_MS : slo->ttft_ns;
-	if (slo->ttft_ns >= 0 && request_ttft_ns(r) > ttft_ns)
-		return false;
-	if (slo->e2el_ns >= 0 && request_e2e_ns(r) > slo->e2el_ns)
-		return false;
-	/* A request without a TPOT meets any. */
-	return !(slo->tpot_ns >= 0 && latency_ns(r, LATENCY_TPOT) > (double)slo->tpot_ns);
-}
-
 static void goodput(struct metrics *m, const struct metrics_input *in)
 {
 	m->good = -1;
@@ -224,8 +213,10 @@ static void goodput(struct metrics *m, const struct metrics_input *in)
 	if (!goodput_any(&in->slo))
 		return;
 	m->good = 0;
-	for (int64_t i = 0; i < in->workload->n; i++)
-		m->good += is_finished(&in->requests[i]) && meets(&in->requests[i], &in->workload->specs[i], &in->slo);
+	for (int64_t i = 0; i < in->workload->n; i++) {
+		struct goodput_limits l = goodput_limits(&in->slo, in->workload, &in->workload->specs[i]);
+		m->good += goodput_met(&in->requests[i], &l);
+	}
 	m->request_goodput = per_second((double)m->good, m->duration_ns);
 }
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analysis/goodput.h"
 #include "core/engine.h"
 #include "core/request.h"
 #include "core/workload.h"
@@ -28,15 +29,6 @@ void percentiles_default(struct percentiles *p);
 int percentiles_parse(struct percentiles *p, const char *text, struct err *e);
 /* "p99", "p99.9" into buf. */
 const char *percentile_name(double p, char buf[24]);
-
-/* Service level objectives of --goodput, in ns; -1 = none. */
-struct goodput_slo {
-	int64_t ttft_ns, tpot_ns, e2el_ns;
-};
-#define GOODPUT_NONE ((struct goodput_slo){-1, -1, -1})
-bool goodput_any(const struct goodput_slo *g);
-/* Adds one word, "ttft:500" (milliseconds; ttft, tpot or e2el). ERR_INPUT. */
-int goodput_parse(struct goodput_slo *g, const char *word, struct err *e);
 
 /* One latency's distribution. n = 0: everything else is NAN. */
 struct dist {

@@ -1,4 +1,4 @@
-/* metrics_list.c: names: of latencies, percentiles and objectives, and all metrics as one flat list. */
+/* metrics_list.c: names: of latencies and percentiles, and all metrics as one flat list. */
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -85,40 +85,6 @@ const char *percentile_name(double p, char buf[24])
 bool percentile_is_thin(double p, int64_t n)
 {
 	return p < 100 && (double)n * (100 - p) < 100 * (1 - 1e-9);
-}
-
-/* --- objectives --------------------------------------------------------------------------------------------------- */
-
-bool goodput_any(const struct goodput_slo *g)
-{
-	return g->ttft_ns >= 0 || g->tpot_ns >= 0 || g->e2el_ns >= 0;
-}
-
-int goodput_parse(struct goodput_slo *g, const char *word, struct err *e)
-{
-	static const struct {
-		const char *name;
-		size_t offset;
-	} names[] = {
-		{"ttft", offsetof(struct goodput_slo, ttft_ns)},
-		{"tpot", offsetof(struct goodput_slo, tpot_ns)},
-		{"e2el", offsetof(struct goodput_slo, e2el_ns)},
-	};
-	const char *colon = strchr(word, ':');
-	for (size_t i = 0; colon && i < sizeof names / sizeof *names; i++) {
-		if (strlen(names[i].name) != (size_t)(colon - word) ||
-		    strncmp(names[i].name, word, (size_t)(colon - word)) != 0)
-			continue;
-		char *end;
-		double ms = strtod(colon + 1, &end);
-		if (end == colon + 1 || *end || !(ms >= 0 && ms < 1e12))
-			return err_set(e, ERR_INPUT, "goodput: \"%s\" is not a time in milliseconds, like %s:500", word,
-				       names[i].name);
-		*(int64_t *)((char *)g + names[i].offset) = (int64_t)(ms * 1e6 + 0.5);
-		return ERR_NONE;
-	}
-	return err_set(e, ERR_INPUT, "goodput: \"%s\" is not an objective; they are ttft:MS, tpot:MS and e2el:MS",
-		       word);
 }
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */

@@ -441,15 +441,28 @@ static void execution(struct jout *j, const struct run_settings *s, const struct
 	jout_bool(j, "enforce_eager", s->enforce_eager);
 }
 
+static void objective(struct jout *j, const char *key, int64_t ns)
+{
+	if (ns >= 0)
+		jout_real(j, key, (double)ns / 1e6);
+	else if (ns == -2)
+		jout_text(j, key, "none");
+}
+
 static void objectives(struct jout *j, const struct goodput_slo *slo)
 {
 	jout_begin(j, "goodput", '{');
-	if (slo->ttft_ns >= 0)
-		jout_real(j, "ttft_ms", (double)slo->ttft_ns / 1e6);
-	if (slo->tpot_ns >= 0)
-		jout_real(j, "tpot_ms", (double)slo->tpot_ns / 1e6);
-	if (slo->e2el_ns >= 0)
-		jout_real(j, "e2el_ms", (double)slo->e2el_ns / 1e6);
+	objective(j, "ttft_ms", slo->ttft_ns);
+	objective(j, "tpot_ms", slo->tpot_ns);
+	objective(j, "e2el_ms", slo->e2el_ns);
+	for (int32_t i = 0; i < slo->n_classes; i++) {
+		const struct goodput_class *c = &slo->classes[i];
+		jout_begin(j, c->name, '{');
+		objective(j, "ttft_ms", c->ttft_ns);
+		objective(j, "tpot_ms", c->tpot_ns);
+		objective(j, "e2el_ms", c->e2el_ns);
+		jout_end(j, '}');
+	}
 	jout_end(j, '}');
 }
 

@@ -1,7 +1,8 @@
 /* slo.h: the highest request rate at which a share of all requests meets every service level objective (DistServe's
- * goodput: Zhong et al., OSDI 2024), by bisection over the rate. Every rate gets the same requests in the same pattern of
- * arrivals, played faster or slower (common random numbers), so that configurations differ by what they are and not by
- * what they were given. docs/slo.md says how the figures are to be read. */
+ * goodput: Zhong et al., OSDI 2024), or the fewest replicas with which it does at a given rate, by bisection. Every rate gets
+ * the same requests in the same pattern of arrivals, played faster or slower, and every number of replicas the same stream
+ * (common random numbers), so that configurations differ by what they are and not by what they were given. docs/slo.md says
+ * how the figures are to be read. */
 #ifndef ANALYSIS_SLO_H
 #define ANALYSIS_SLO_H
 
@@ -32,48 +33,68 @@ enum slo_limit {
 };
 extern const char *const slo_limit_names[]; /* "none", "memory", ..., NULL */
 
-/* One rate that was tried. */
+/* Requests of one class, and how many of them are good. */
+struct slo_share {
+	int64_t n, good;
+};
+
+/* One rate, or number of replicas, that was tried. */
 struct slo_point {
 	double rate; /* offered, requests/s */
-	double attainment; /* share of all requests that met every objective; of one cut short: at most that */
+	int32_t replicas;
+	/* Share of all requests that met every objective; where classes have their own, of the class that is worst off. Of a
+	 * run cut short: at most that. */
+	double attainment;
+	struct slo_share shares[GOODPUT_CLASSES + 1]; /* [slo.n_classes + 1] the last: those of no such class */
+	int32_t worst; /* the one that attainment is of */
 	double margin; /* half of the 95 % interval of it, from 20 batches of requests in order of arrival; NAN: too few */
 	bool passes; /* attainment >= what is asked */
 	bool cut_short; /* ended as soon as it could not pass any more */
-	int64_t n, good;
+	int64_t n, good; /* of all classes */
 	double p99_ttft_ms, p99_tpot_ms, request_throughput; /* NAN of one cut short */
 	enum slo_state state;
 	enum slo_limit limit;
 };
 
 #define SLO_POINTS_MAX 40
+#define SLO_REPLICAS_MAX 1024
+
+enum slo_find { SLO_FIND_RATE, SLO_FIND_REPLICAS };
 
 struct slo_options {
+	enum slo_find find;
+	double rate; /* SLO_FIND_REPLICAS: what is offered, requests/s in the workload's pattern; 0 = as it is */
+	int32_t max_replicas; /* SLO_FIND_REPLICAS: no more are tried */
 	double attainment; /* (0, 1] */
 	double precision; /* bracket: highest that fails / highest that passes - 1 */
 	int32_t max_points; /* at most SLO_POINTS_MAX */
 };
 
 enum slo_outcome {
-	SLO_BRACKETED, /* [low, high] */
-	SLO_NEVER, /* not at the lowest rate tried either: high */
-	SLO_ALWAYS, /* at any rate, all at once too: low */
+	SLO_BRACKETED, /* what passes and what fails lie beside each other */
+	SLO_NEVER, /* not at the lowest rate tried, or with the most replicas */
+	SLO_ALWAYS, /* at any rate, all at once too; with one replica */
 	SLO_IMPOSSIBLE, /* the run itself fails: says why */
 };
+extern const char *const slo_outcome_names[]; /* "bracketed", "never", "always", "impossible", NULL */
 
 struct slo_result {
 	enum slo_outcome outcome;
-	double low, high; /* highest rate that passes with all lower ones that were tried; lowest that fails */
-	/* The same of rates that pass and fail by more than their margins; 0 and INFINITY where none does. */
+	/* Rates: the highest that passes with all lower ones that were tried, and the lowest that fails. Replicas: the most
+	 * below high that fail (0: none does), and the fewest that pass (INFINITY: none do). */
+	double low, high;
+	/* The same of those that pass and fail by more than their margins; 0 and INFINITY where none does. */
 	double sure_low, sure_high;
-	double again; /* a rate above high that passes all the same (attainment is not monotone); 0 = none does */
-	int32_t at_low, at_high; /* places in points, -1 */
-	struct slo_point points[SLO_POINTS_MAX]; /* in order of rate */
+	/* Attainment is not monotone: a rate above high that passes all the same; more replicas than high that fail. 0 = none. */
+	double again;
+	int32_t at_pass, at_fail; /* places of that bracket in points, -1 */
+	struct slo_point points[SLO_POINTS_MAX]; /* in order of rate, then replicas */
 	int32_t n_points;
 	double wall_s;
 	char text[256]; /* SLO_IMPOSSIBLE: why */
 };
 
-/* s: one configuration with its objectives (s->slo). w's arrivals are set for each rate and are what they were on return.
+/* s: one configuration with its objectives (s->slo); its replicas are what is looked for with SLO_FIND_REPLICAS. w's arrivals are set for each rate and are what they were on return.
  * `stop` polled: ERR_INTERRUPTED, *out holds what was tried. ERR_INPUT: nothing asked for, or a workload whose requests
  * all arrive at once. */
 int slo_search(const struct run_settings *s, struct workload *w, const struct slo_options *o, const volatile int *stop,

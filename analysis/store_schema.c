@@ -467,7 +467,80 @@ static const char *const migrations[] = {
 	" wall_s REAL," /* what it took, loading the trace included */
 	" PRIMARY KEY (sweep_id, position)"
 	") STRICT, WITHOUT ROWID;"
-	"CREATE INDEX sweep_points_key ON sweep_points (key);",
+	"CREATE INDEX sweep_points_key ON sweep_points (key);"
+
+	/* What meets objectives: analysis/slo.h. */
+	"CREATE TABLE slo_searches ("
+	" search_id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" searched TEXT," /* UTC */
+	" program_version TEXT NOT NULL,"
+	" find TEXT NOT NULL CHECK (find IN ('rate', 'replicas')),"
+	" goodput TEXT NOT NULL," /* the objectives, as --goodput takes them */
+	" attainment REAL NOT NULL,"
+	" request_rate REAL," /* offered; NULL: it is what is looked for */
+	" trace_request_rate REAL NOT NULL,"
+	" trace TEXT,"
+	" trace_hash TEXT,"
+	" workload_hash TEXT NOT NULL,"
+	" requests INTEGER NOT NULL,"
+	" seed TEXT NOT NULL,"
+	" arguments TEXT," /* JSON array: the command line */
+	" interrupted INTEGER NOT NULL"
+	") STRICT;"
+
+	"CREATE TABLE slo_configurations ("
+	" search_id INTEGER NOT NULL REFERENCES slo_searches (search_id) ON DELETE CASCADE,"
+	" position INTEGER NOT NULL," /* from 1 */
+	" label TEXT NOT NULL,"
+	" policy TEXT NOT NULL,"
+	" policy_params TEXT,"
+	" model TEXT,"
+	" device TEXT,"
+	" tensor_parallel_size INTEGER NOT NULL,"
+	" replicas INTEGER," /* find replicas: the fewest that pass, NULL when none do */
+	" router TEXT,"
+	" outcome TEXT NOT NULL CHECK (outcome IN ('bracketed', 'never', 'always', 'impossible')),"
+	" why TEXT,"
+	" request_rate REAL," /* where it passes; the columns up to state are of there */
+	" fails_at REAL," /* lowest rate, or most replicas, that fails */
+	" sure_low REAL," /* with 95 % confidence between */
+	" sure_high REAL,"
+	" monotone INTEGER NOT NULL,"
+	" attainment REAL,"
+	" p99_ttft_ms REAL,"
+	" p99_tpot_ms REAL,"
+	" state TEXT,"
+	" limited_by TEXT," /* where it fails */
+	" price_per_hour REAL,"
+	" dollars_per_good_request REAL,"
+	" dollars_per_million_input_tokens REAL,"
+	" dollars_per_million_output_tokens REAL,"
+	" on_cost_front INTEGER NOT NULL,"
+	" on_latency_front INTEGER NOT NULL,"
+	" on_price_front INTEGER NOT NULL,"
+	" wall_s REAL NOT NULL,"
+	" PRIMARY KEY (search_id, position)"
+	") STRICT, WITHOUT ROWID;"
+
+	"CREATE TABLE slo_points ("
+	" search_id INTEGER NOT NULL,"
+	" position INTEGER NOT NULL,"
+	" point INTEGER NOT NULL," /* in order of rate or replicas, from 1 */
+	" request_rate REAL NOT NULL,"
+	" replicas INTEGER NOT NULL,"
+	" attainment REAL NOT NULL," /* of one cut short: at most that */
+	" margin REAL,"
+	" passes INTEGER NOT NULL,"
+	" cut_short INTEGER NOT NULL,"
+	" good INTEGER NOT NULL," /* of all classes */
+	" p99_ttft_ms REAL,"
+	" p99_tpot_ms REAL,"
+	" request_throughput REAL,"
+	" state TEXT NOT NULL,"
+	" limited_by TEXT NOT NULL,"
+	" PRIMARY KEY (search_id, position, point),"
+	" FOREIGN KEY (search_id, position) REFERENCES slo_configurations ON DELETE CASCADE"
+	") STRICT, WITHOUT ROWID;",
 };
 #define VERSION ((int)(sizeof migrations / sizeof *migrations))
 

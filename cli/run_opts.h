@@ -192,7 +192,7 @@ struct run_opts {
 #define RUN_REPORT_OPTS(T, m) \
 	{.name = "goodput", .type = OPT_WORDS, .offset = offsetof(T, m.goodput), .arg = "METRIC:MS", \
 	 .help = "Service level objectives: ttft:500 tpot:50 e2el:20000 (any of them, milliseconds). Requests that meet " \
-		 "all of them count as goodput."}, \
+		 "all of them count as goodput. Of a class alone: chat/ttft:200, priority=1/e2el:60000."}, \
 	{.name = "metric-percentiles", .type = OPT_STRING, .offset = offsetof(T, m.metric_percentiles), .arg = "P,P", \
 	 .help = "Percentiles to report. Default 99."}, \
 	{.name = "check", .type = OPT_FLAG, .offset = offsetof(T, m.check), \

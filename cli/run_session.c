@@ -44,6 +44,10 @@ int session_load(const struct run_opts *o, struct arms *arms, struct loaded *l, 
 	l->load_s = now_s() - began;
 	if (rc != ERR_NONE)
 		return rc;
+	if (arms->n > 0) /* objectives are the same for all */
+		rc = goodput_check(&arms->at[0].s.slo, &l->workload, e);
+	if (rc != ERR_NONE)
+		return rc;
 	snprintf(l->trace_hash, sizeof l->trace_hash, "%016" PRIx64, l->report.source_hash);
 	uint64_t hash = workload_hash(&l->workload);
 	for (int32_t i = 0; i < arms->n; i++) {
@@ -56,8 +60,7 @@ int session_load(const struct run_opts *o, struct arms *arms, struct loaded *l, 
 	return ERR_NONE;
 }
 
-/* The command line as a JSON array, for the database. */
-static int keep_arguments(struct session *s, struct err *e)
+int command_line_json(char **json, struct err *e)
 {
 	const char *const *words;
 	int n = command_line(&words);
@@ -67,8 +70,14 @@ static int keep_arguments(struct session *s, struct err *e)
 	for (int i = 0; i < n; i++)
 		jout_text(&j, NULL, words[i]);
 	jout_end(&j, ']');
-	int rc = jout_close(&j, &s->arguments, e);
-	for (int32_t i = 0; rc == ERR_NONE && n > 0 && i < s->arms.n; i++) {
+	return jout_close(&j, json, e);
+}
+
+static int keep_arguments(struct session *s, struct err *e)
+{
+	const char *const *words;
+	int rc = command_line_json(&s->arguments, e);
+	for (int32_t i = 0; rc == ERR_NONE && command_line(&words) > 0 && i < s->arms.n; i++) {
 		s->arms.at[i].s.arguments = s->arguments;
 		s->arms.at[i].s.arm = i;
 	}

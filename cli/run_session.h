@@ -26,6 +26,9 @@ struct loaded {
 /* Loads what o asks for and tells the arms what it is. *l lives as long as they do. */
 int session_load(const struct run_opts *o, struct arms *arms, struct loaded *l, struct err *e);
 
+/* The command line as typed, a JSON array for the database; *json to be released with mem_free. */
+int command_line_json(char **json, struct err *e);
+
 struct session {
 	const struct command *command;
 	const struct run_opts *opts;

@@ -17,7 +17,7 @@ run replay "${served[@]}" "$sample" --json --no-db
 expect "one behind a router is as none" same "$one" "$(jq -c 'del(.date, .sim_wall_s, .settings) | .' <<<"$out")"
 run replay "${served[@]}" --replicas 2 --policy vllm_v0:preemption_mode=swap --swap-space 4 --num-gpu-blocks-override 900 --max-num-batched-tokens 8192 --replay-speedup 6 "$sample" --json --no-db
 expect "each swaps to a host of its own" holds "$out" '.completed == 2000 and .swaps > 10'
-run slo --model llama-3.1-8b --device h100-sxm --replicas 1,2 --router least_outstanding --goodput ttft:500 tpot:20 --attainment 0.95 --json "$sample"
+run slo --no-db --model llama-3.1-8b --device h100-sxm --replicas 1,2 --router least_outstanding --goodput ttft:500 tpot:20 --attainment 0.95 --json "$sample"
 expect "two serve nearly twice as much" holds "$out" '.configurations | .[1].max_request_rate / .[0].max_request_rate | . > 1.6 and . < 2.3'
 expect "at twice the price" holds "$out" '.configurations | .[1].price_per_hour == 2 * .[0].price_per_hour'
 expect "an unknown router" refused "did you mean power_of_two" replay "${served[@]}" --replicas 2 --router power_of_tow "$sample"

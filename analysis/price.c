@@ -1,0 +1,17 @@
+#include "analysis/price.h"
+
+#include "models/device.h"
+
+int run_price(struct price *out, const struct run_settings *s, struct err *e)
+{
+	struct device d;
+	*out = (struct price){0};
+	if (!s->device)
+		return ERR_NONE;
+	int rc = device_load(&d, s->device, e);
+	if (rc)
+		return rc;
+	double devices = (double)s->tensor_parallel * s->replicas;
+	*out = (struct price){.per_hour = d.price_per_hour * devices, .power_w = d.power_w * devices};
+	return ERR_NONE;
+}
