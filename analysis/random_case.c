@@ -401,6 +401,13 @@ static int add_request(const struct case_req *q, struct workload *w, struct err 
 	return rc ? rc : workload_add(w, &s, e);
 }
 
+static int32_t fork_tokens(const struct case_req *q, int32_t parent_prompt, int32_t parent_output)
+{
+	int32_t at = q->fork_at < 0 ? -q->fork_at : q->fork_at, most = parent_prompt + parent_output;
+	at = at > most ? most : at;
+	return at > q->prompt ? q->prompt : at;
+}
+
 /* As far as it goes: requests are made smaller, parents are left out. */
 static int add_fork(const struct random_case *c, int32_t i, struct workload *w, struct err *e)
 {
@@ -408,9 +415,7 @@ static int add_fork(const struct random_case *c, int32_t i, struct workload *w, 
 	if (!q->fork_at || q->n_parents != 1)
 		return ERR_NONE;
 	const struct spec *p = &w->specs[q->parent[0]];
-	int32_t at = q->fork_at < 0 ? -q->fork_at : q->fork_at, most = p->prompt_tokens + p->output_tokens;
-	at = at > most ? most : at;
-	at = at > q->prompt ? q->prompt : at;
+	int32_t at = fork_tokens(q, p->prompt_tokens, p->output_tokens);
 	return workload_fork(w, q->parent[0], i, at, q->fork_at > 0, e);
 }
 
@@ -455,17 +460,26 @@ static void print_request(const struct random_case *c, int32_t i, FILE *f)
 		fprintf(f, ", \"slo_ttft_ms\": %d", q->slo_ttft_ms);
 	if (q->tenant)
 		fprintf(f, ", \"class\": \"%c\"", 'a' + q->tenant);
-	for (int32_t k = 0; k < q->n_parents; k++)
+	/* A live fork waits for its parent by itself: "after" would make it wait for the end. */
+	bool fork = q->fork_at && q->n_parents == 1, live = fork && q->fork_at > 0;
+	for (int32_t k = 0; k < q->n_parents && !live; k++)
 		fprintf(f, "%s\"%d\"%s", k ? ", " : ", \"after\": [", q->parent[k] + 1,
 			k + 1 == q->n_parents ? "]" : "");
-	if (q->fork_at && q->n_parents == 1)
-		fprintf(f, ", \"fork_of\": \"%d\", \"fork_at\": %d", q->parent[0] + 1, q->fork_at);
+	if (fork)
+		fprintf(f, ", \"fork_of\": \"%d\", \"fork_at\": %d", q->parent[0] + 1,
+			fork_tokens(q, c->reqs[q->parent[0]].prompt, c->reqs[q->parent[0]].output));
 	for (int32_t k = 0; k < q->n_segments; k++)
 		fprintf(f, "%s{\"id\": %llu, \"tokens\": %d}%s", k ? ", " : ", \"prefix\": [",
 			(unsigned long long)q->segment[k], q->segment_tokens[k], k + 1 == q->n_segments ? "]" : "");
 	if (q->output_id)
 		fprintf(f, ", \"output_id\": %llu", (unsigned long long)q->output_id);
 	fprintf(f, "}\n");
+}
+
+void random_case_print_trace(const struct random_case *c, FILE *f)
+{
+	for (int32_t i = 0; i < c->n; i++)
+		print_request(c, i, f);
 }
 
 void random_case_print(const struct random_case *c, FILE *f)
@@ -506,6 +520,5 @@ void random_case_print(const struct random_case *c, FILE *f)
 	}
 	fprintf(f, "# cost %lld + %lld x prefill + %lld x decodes + %lld x context ns\n", (long long)c->cost_a,
 		(long long)c->cost_b, (long long)c->cost_c, (long long)c->cost_d);
-	for (int32_t i = 0; i < c->n; i++)
-		print_request(c, i, f);
+	random_case_print_trace(c, f);
 }

@@ -58,7 +58,9 @@ void random_case_tidy(struct random_case *c);
 /* The workload it describes; release with workload_free, also after an error. */
 int random_case_build(const struct random_case *c, struct workload *w, struct err *e);
 
-/* As native JSON lines (`lockstep replay` reads them), settings first in comments. */
+/* Its requests as native JSON lines: a trace that `lockstep replay` reads. They are called "1", "2", ... */
+void random_case_print_trace(const struct random_case *c, FILE *f);
+/* The same, settings first in comments. */
 void random_case_print(const struct random_case *c, FILE *f);
 
 #endif

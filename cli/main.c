@@ -22,6 +22,7 @@ static const struct command *const commands[] = {
 	&cmd_slo,
 	&cmd_sweep,
 	&cmd_policies,
+	&cmd_policy_check,
 	&cmd_capacity,
 	&cmd_runs,
 	&cmd_report,

@@ -114,7 +114,8 @@ static void start_batch(const struct static_batching *n, struct plan *p)
 {
 	int32_t longest, count = batch_size(n, p, &longest);
 	int32_t next;
-	for (int32_t r = view_waiting_first(p); count-- > 0; r = next) {
+	/* Fair queues turn as somebody is served: the next may then be none, and the batch is smaller. */
+	for (int32_t r = view_waiting_first(p); r >= 0 && count-- > 0; r = next) {
 		struct admit_options o = {.tokens = INT32_MAX, .whole = true};
 		next = view_waiting_next(p, r);
 		if (n->pad)
