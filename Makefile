@@ -279,7 +279,7 @@ GPU := $(if $(variant),,$(patsubst tests/gpu/%.c,$(B)/tests/%,$(sort $(wildcard 
 $(foreach t,$(GPU),$(eval $(call test_program,tests/gpu/$(call name,$(t)),$(t),$(libs_exec),)))
 TESTS := $(PLUGINS) $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ) $(CUDA_HOST) $(CUDA_SET) $(GPU) $(FAKE_GPU)
 
-.PHONY: tests unit prop golden failmem fuzz cuda-host e2e check check-layers lint bench
+.PHONY: tests unit prop golden failmem fuzz cuda-host e2e browser check check-layers lint bench
 tests: $(B)/lockstep $(SPM) $(CUDA) $(TESTS) ## build every test program
 
 RUN_TESTS := tests/run.sh
@@ -295,6 +295,8 @@ cuda-host: $(CUDA_HOST) $(CUDA_SET) ## run the CUDA kernels on a stand-in for a 
 	$(Q)$(RUN_TESTS) $(CUDA_HOST) $(CUDA_SET)
 e2e: $(B)/lockstep $(SPM) $(CUDA) ## run the binary as a user does
 	$(Q)LOCKSTEP=$(B)/lockstep $(RUN_TESTS) $(sort $(wildcard tests/e2e/*.sh))
+browser: $(B)/lockstep ## look at the report in Chromium, as a reader does
+	$(Q)LOCKSTEP=$(B)/lockstep $(RUN_TESTS) $(sort $(wildcard tests/browser/*.sh))
 
 .PHONY: gpu-check
 gpu-check: $(B)/lockstep $(CUDA) $(GPU) ## everything that needs an NVIDIA GPU, in under 10 minutes; without one it is compiled and skipped

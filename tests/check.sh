@@ -78,6 +78,9 @@ run "${list[@]}"
 stage "the program, as a user types it"
 LOCKSTEP=$PWD/build/lockstep run tests/e2e/*.sh
 
+stage "the report in a browser"
+LOCKSTEP=$PWD/build/lockstep run tests/browser/*.sh
+
 stage "address and undefined-behaviour sanitizers, invariants after every step"
 san=build/variant-debug-address-undefined
 one "builds with ASan and UBSan" build DEBUG=1 SAN=address,undefined CFLAGS='-O1 -g' tests

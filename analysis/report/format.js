@@ -18,7 +18,7 @@ const format = (function () {
 			return whole.format(v);
 		if (size < 1e-4)
 			return v.toExponential(2);
-		return String(Number(v.toPrecision(size >= 100 ? 4 : size >= 1 ? 4 : 3)));
+		return String(Number(v.toPrecision(4)));
 	}
 
 	function count(v) {
