@@ -7,13 +7,6 @@
 #include "core/err.h"
 #include "core/mem.h"
 
-const char *span_name(enum span_kind k)
-{
-	static const char *const names[SPAN_KINDS] = {"queued",    "prefill",  "prefill chunk", "decode",
-						      "preempted", "transfer", "held",          "not finished"};
-	return names[k];
-}
-
 void timeline_options_default(struct timeline_options *o)
 {
 	*o = (struct timeline_options){.from_ns = 0, .to_ns = INT64_MAX, .max_requests = 1000, .max_steps = 100000};
@@ -25,7 +18,7 @@ void timeline_free(struct timeline *t)
 	step_groups_free(&t->steps);
 	mem_free(t->requests);
 	mem_free(t->slot);
-	mem_free(t->spans);
+	mem_free(t->phases);
 	mem_free(t->texts);
 	mem_free(t->load);
 	*t = (struct timeline){0};
@@ -110,30 +103,38 @@ static int choose(struct timeline *t, struct store *s, struct err *e)
 
 /* --- their phases, from totals ------------------------------------------------------------------------------------ */
 
-static int add_span(struct timeline *t, enum span_kind kind, int64_t start_ns, int64_t end_ns, int64_t a, struct err *e)
+static int add_phase(struct timeline *t, const struct timeline_request *r, enum phase_kind kind, int64_t begin_ns,
+		     int64_t end_ns, int64_t tokens, struct err *e)
 {
-	if (end_ns <= start_ns && kind != SPAN_FAILED)
+	if (end_ns <= begin_ns)
 		return ERR_NONE;
-	if (mem_grow((void **)&t->spans, &t->cap_spans, t->n_spans + 1, sizeof *t->spans))
+	if (mem_grow((void **)&t->phases, &t->cap_phases, t->n_phases + 1, sizeof *t->phases))
 		return err_no_memory(e, "phases of requests");
-	t->spans[t->n_spans++] = (struct timeline_span){.start_ns = start_ns, .end_ns = end_ns, .a = a, .kind = kind};
+	t->phases[t->n_phases++] = (struct phase){.req = r->q.index,
+						  .kind = kind,
+						  .begin_ns = begin_ns,
+						  .end_ns = end_ns,
+						  .first_step = -1,
+						  .last_step = -1,
+						  .tokens = tokens,
+						  .by = -1};
 	return ERR_NONE;
 }
 
-static int phases_of_totals(struct timeline *t, struct timeline_request *r, struct err *e)
+static int phases_of_totals(struct timeline *t, const struct timeline_request *r, struct err *e)
 {
 	const struct stored_request *q = &r->q;
 	int64_t at = q->arrival_ns;
 	if (!stored_request_finished(q))
-		return add_span(t, SPAN_FAILED, at, r->end_ns, 0, e);
+		return ERR_NONE;
 	int64_t scheduled = at + q->queue_ns, first = at + stored_request_ttft_ns(q),
 		last = at + stored_request_e2e_ns(q);
-	int rc = add_span(t, SPAN_QUEUED, at, scheduled, 0, e);
+	int rc = add_phase(t, r, PHASE_QUEUED, at, scheduled, 0, e);
 	if (rc == ERR_NONE)
-		rc = add_span(t, SPAN_PREFILL, scheduled, first, 0, e);
+		rc = add_phase(t, r, PHASE_PREFILL, scheduled, first, 0, e);
 	if (rc == ERR_NONE)
-		rc = add_span(t, SPAN_DECODE, first, last, q->output_tokens, e);
-	return rc ? rc : add_span(t, SPAN_HELD, last, last + q->held_ns, 0, e);
+		rc = add_phase(t, r, PHASE_DECODE, first, last, q->output_tokens, e);
+	return rc ? rc : add_phase(t, r, PHASE_HELD, last, last + q->held_ns, 0, e);
 }
 
 static int keep_text(struct timeline *t, const char *text, int64_t *at, struct err *e)
@@ -154,7 +155,7 @@ static int keep(void *ctx, const struct stored_request *q, struct err *e)
 	struct timeline *t = ctx;
 	if (q->index < 0 || q->index >= t->run.requests || t->slot[q->index] < 0)
 		return ERR_NONE;
-	struct timeline_request r = {.q = *q, .tenant_at = -1, .first = t->n_spans};
+	struct timeline_request r = {.q = *q, .tenant_at = -1, .first = t->n_phases};
 	int64_t end = end_of(q);
 	r.end_ns = end == INT64_MAX ? t->last_ns : end;
 	int rc = keep_text(t, q->name, &r.name_at, e);
@@ -163,7 +164,7 @@ static int keep(void *ctx, const struct stored_request *q, struct err *e)
 	r.q.name = r.q.tenant = NULL;
 	if (rc == ERR_NONE)
 		rc = phases_of_totals(t, &r, e);
-	r.n = t->n_spans - r.first;
+	r.n = t->n_phases - r.first;
 	if (rc == ERR_NONE && mem_grow((void **)&t->requests, &t->cap_requests, t->n + 1, sizeof *t->requests))
 		rc = err_no_memory(e, "requests");
 	if (rc)

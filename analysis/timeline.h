@@ -1,8 +1,9 @@
 /* timeline.h: what happened when in a stored run, ready to be drawn: phases of requests, steps, how many waited and ran.
  *
  * A run of any length fits: a window of time, at most so many requests, steps in groups (analysis/step_groups.h). What was left
- * out is counted. Phases come from the totals that the database keeps of each request, or, where the run was made again
- * (timeline_watch), from the decision log: then each prompt piece, preemption and copy stands where it was. */
+ * out is counted. Phases (analysis/history.h) come from the totals that the database keeps of each request: at most one of each
+ * of queued, prefill, decode and held, what a preemption or a copy took lying within. Or the run is made again
+ * (timeline_rerun): then each prompt piece, preemption and copy stands where it was. */
 #ifndef ANALYSIS_TIMELINE_H
 #define ANALYSIS_TIMELINE_H
 
@@ -10,37 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analysis/history.h"
 #include "analysis/step_groups.h"
 #include "analysis/store_series.h"
 
 struct err;
-struct event;
 struct store;
-
-enum span_kind {
-	SPAN_QUEUED, /* arrived, never looked after yet */
-	SPAN_PREFILL, /* from the step that takes it in to its first token; after a preemption: until it decodes again */
-	SPAN_CHUNK, /* within SPAN_PREFILL: a step that computes a piece of its prompt; a: tokens, b: where the piece begins */
-	SPAN_DECODE, /* a: tokens, where known */
-	SPAN_PREEMPTED, /* out of memory, until a step takes it back; a: computed tokens that were lost */
-	SPAN_TRANSFER, /* waits for its KV to come from another tier; a: blocks */
-	SPAN_HELD, /* finished, its memory kept by static batching */
-	SPAN_FAILED, /* arrived and never finished, where no more is known */
-	SPAN_KINDS
-};
-const char *span_name(enum span_kind k);
-
-struct timeline_span {
-	int64_t start_ns, end_ns;
-	int64_t a, b; /* see above; 0 = nothing to say */
-	enum span_kind kind;
-};
 
 struct timeline_request {
 	struct stored_request q; /* its strings are NULL: */
 	int64_t name_at, tenant_at; /* offsets into texts; tenant -1: none */
 	int64_t end_ns; /* finished, failed; else the end of the run */
-	int64_t first, n; /* spans[first .. first + n), by start; a chunk follows the prefill it lies in */
+	int64_t first, n; /* phases[first .. first + n), by time, without a gap; 0 of one that failed, from totals */
 };
 
 /* How many waited and ran from t_ns on, on one replica; the most of any moment until the next point. */
@@ -66,8 +48,9 @@ struct timeline {
 	int64_t stored; /* requests in the database */
 	int64_t unfinished; /* of those in the window: neither finished, rejected nor aborted */
 	int32_t *slot; /* [run.requests] place in `requests`, -1: not in it */
-	struct timeline_span *spans;
-	int64_t n_spans, cap_spans;
+	struct phase *phases;
+	int64_t n_phases, cap_phases;
+	int64_t phases_left_out; /* beyond TIMELINE_PHASES */
 	char *texts;
 	int64_t n_texts, cap_texts;
 	struct step_groups steps; /* none where they are not known */
@@ -82,6 +65,11 @@ struct timeline {
 int timeline_read(struct timeline *t, struct store *s, int64_t run_id, const struct timeline_options *o, struct err *e);
 /* Its steps, where they are stored; else how many waited and ran. */
 int timeline_read_steps(struct timeline *t, struct store *s, struct err *e);
+/* Instead: the steps and phases of the run made once more, up to the end of the window. io gives stop and progress. A run that
+ * decides otherwise than it did is ERR_INVARIANT. */
+#define TIMELINE_PHASES 1000000 /* kept at most, 112 bytes each */
+int timeline_rerun(struct timeline *t, const struct store_recipe *recipe, const struct run_settings *s,
+		   const struct workload *w, const struct run_io *io, struct err *e);
 void timeline_free(struct timeline *t);
 
 static inline const char *timeline_name(const struct timeline *t, const struct timeline_request *r)

@@ -142,12 +142,14 @@ void timeline_left_out(const struct timeline *t, char *buf, size_t size)
 	else
 		at = (size_t)snprintf(buf, size, "all %s requests there were in it", text_count(t->in_window, b));
 	if (t->steps.per > 1)
-		snprintf(buf + at, size - at, "; %s steps in groups of %s", text_count(t->steps.steps, a),
-			 text_count(t->steps.per, c));
+		at += (size_t)snprintf(buf + at, size - at, "; %s steps in groups of %s", text_count(t->steps.steps, a),
+				       text_count(t->steps.per, c));
 	else if (t->steps.n)
-		snprintf(buf + at, size - at, "; all %s steps", text_count(t->steps.steps, a));
+		at += (size_t)snprintf(buf + at, size - at, "; all %s steps", text_count(t->steps.steps, a));
 	else
-		snprintf(buf + at, size - at, "; no steps (none were recorded)");
+		at += (size_t)snprintf(buf + at, size - at, "; no steps (none were recorded)");
+	if (t->phases_left_out)
+		snprintf(buf + at, size - at, "; without the last %s phases", text_count(t->phases_left_out, a));
 }
 
 /* --- processes and tracks ----------------------------------------------------------------------------------------- */
@@ -217,56 +219,48 @@ static void request_args(struct writer *w, const struct timeline_request *r)
 		jout_bool(j, "cut", true);
 }
 
-static void span_args(struct writer *w, const struct timeline_span *s)
+static void causes(struct jout *j, const struct phase *p)
+{
+	int64_t all = 0;
+	for (int i = 0; i < WAIT_CAUSES; i++)
+		all += p->waited_ns[i];
+	if (!all)
+		return;
+	jout_begin(j, "waited_for_ms", '{');
+	for (int i = 0; i < WAIT_CAUSES; i++)
+		ms(j, wait_cause_names[i], p->waited_ns[i]);
+	jout_end(j, '}');
+}
+
+static void phase_args(struct writer *w, const struct phase *p)
 {
 	struct jout *j = &w->j;
-	switch (s->kind) {
-	case SPAN_CHUNK:
-		jout_int(j, "tokens", s->a);
-		jout_int(j, "from", s->b);
-		break;
-	case SPAN_DECODE:
-		count(j, "tokens", s->a);
-		break;
-	case SPAN_PREEMPTED:
-		count(j, "tokens_lost", s->a);
-		break;
-	case SPAN_TRANSFER:
-		count(j, "blocks", s->a);
-		break;
-	default:
-		break;
-	}
-	ms(j, "ms", s->end_ns - s->start_ns);
+	count(j, "tokens", p->tokens);
+	count(j, "computed_again", p->again);
+	if (p->first_step >= 0)
+		jout_int(j, "step", p->first_step);
+	if (p->last_step > p->first_step)
+		jout_int(j, "last_step", p->last_step);
+	if (p->by >= 0)
+		jout_int(j, "for_request", p->by);
+	causes(j, p);
+	if (p->open) /* it went on; nobody looked any further */
+		jout_bool(j, "cut", true);
+	else
+		ms(j, "ms", p->end_ns - p->begin_ns);
 }
 
-static bool shown(const struct writer *w, int64_t start_ns, int64_t end_ns)
+static void phases(struct writer *w, const struct timeline_request *r, int pid, int64_t tid)
 {
-	return start_ns < w->to_ns && end_ns > w->from_ns;
-}
-
-/* Chunks lie within the prefill before them, which ends when they have. */
-static void spans(struct writer *w, const struct timeline_request *r, int pid, int64_t tid)
-{
-	const struct timeline_span *open = NULL;
 	for (int64_t i = r->first; i < r->first + r->n; i++) {
-		const struct timeline_span *s = &w->t->spans[i];
-		if (open && s->kind != SPAN_CHUNK) {
-			end_slice(w, pid, tid, open->end_ns);
-			open = NULL;
-		}
-		if (!shown(w, s->start_ns, s->end_ns))
+		const struct phase *p = &w->t->phases[i];
+		if (p->begin_ns >= w->to_ns || p->end_ns <= w->from_ns)
 			continue;
-		begin_slice(w, pid, tid, s->start_ns, span_name(s->kind), "phase");
-		span_args(w, s);
+		begin_slice(w, pid, tid, p->begin_ns, phase_names[p->kind], "phase");
+		phase_args(w, p);
 		end_args(w);
-		if (s->kind == SPAN_PREFILL)
-			open = s;
-		else
-			end_slice(w, pid, tid, s->end_ns);
+		end_slice(w, pid, tid, p->end_ns);
 	}
-	if (open)
-		end_slice(w, pid, tid, open->end_ns);
 }
 
 /* How it ended, where it did not finish. */
@@ -290,7 +284,7 @@ static void request(struct writer *w, const struct timeline_request *r)
 	begin_slice(w, pid, tid, r->q.arrival_ns, timeline_name(w->t, r), "request");
 	request_args(w, r);
 	end_args(w);
-	spans(w, r, pid, tid);
+	phases(w, r, pid, tid);
 	failure(w, r, pid, tid);
 	end_slice(w, pid, tid, r->end_ns);
 }
@@ -398,7 +392,7 @@ static void about(struct writer *w)
 	jout_int(j, "block_size", run->block_size);
 	jout_real(j, "from_s", (double)w->from_ns / 1e9);
 	jout_real(j, "to_s", (double)w->to_ns / 1e9);
-	jout_text(j, "phases", t->exact ? "of the decision log" : "of stored totals");
+	jout_text(j, "phases", t->exact ? "of the decision log (the run was made again)" : "of stored totals");
 	jout_int(j, "requests", t->n);
 	jout_int(j, "requests_in_window", t->in_window);
 	jout_int(j, "requests_in_run", run->requests);

@@ -8,13 +8,15 @@
 #include "analysis/text.h"
 #include "analysis/timeline.h"
 #include "cli/command.h"
+#include "cli/progress.h"
+#include "cli/recall.h"
 #include "core/err.h"
 
 struct timeline_opts {
-	const char *db, *output;
+	const char *db, *output, *dataset_path;
 	double from_s, to_s;
 	int64_t requests, steps;
-	bool slowest;
+	bool slowest, totals;
 };
 
 static const struct opt opts[] = {
@@ -63,6 +65,17 @@ static const struct opt opts[] = {
 	 .help = "At most so many slices for steps; where there are more steps, a slice stands for 2, 4, 8, ... of "
 		 "them and "
 		 "counters show their highest values. Default 100000."},
+	{.name = "dataset-path",
+	 .type = OPT_STRING,
+	 .offset = offsetof(struct timeline_opts, dataset_path),
+	 .arg = "FILE",
+	 .help = "Where the run's trace is now. Default: where it was."},
+	{.name = "totals",
+	 .type = OPT_FLAG,
+	 .offset = offsetof(struct timeline_opts, totals),
+	 .help = "Do not make the run again: phases of requests from the totals in the database, and the steps that "
+		 "were "
+		 "recorded."},
 };
 
 static int options(const struct timeline_opts *o, struct timeline_options *out, struct err *e)
@@ -86,6 +99,30 @@ static int check(const struct timeline *t, const struct store *s, struct err *e)
 			t->run.status && strcmp(t->run.status, "running") == 0 ? "it is still going on, or was killed"
 									       : "it was made with --record none");
 	return ERR_NONE;
+}
+
+/* Phases and steps of the run made again; where that cannot be done, of what is stored, and why is said. */
+static int fill(struct timeline *t, struct store *s, const struct timeline_opts *o, struct err *e)
+{
+	struct recalled r;
+	struct err why = {0};
+	struct progress bar;
+	if (o->totals)
+		return timeline_read_steps(t, s, e);
+	int rc = recall(&r, s, t->run.run_id, o->dataset_path, &why);
+	if (rc == ERR_NONE) {
+		const struct run_io io = {.stop = stop_flag(), .progress = progress_update, .ctx = &bar};
+		progress_begin(&bar, "making the run again", true);
+		rc = timeline_rerun(t, &r.recipe, &r.settings, &r.loaded.workload, &io, e);
+		progress_end(&bar);
+	} else if (rc == ERR_INPUT || rc == ERR_IO) {
+		fprintf(stderr, "note: %s; shown is what its totals say\n", why.text);
+		rc = timeline_read_steps(t, s, e);
+	} else {
+		err_set(e, why.code, "%s", why.text);
+	}
+	recall_free(&r);
+	return rc;
 }
 
 static void say(FILE *f, const struct timeline *t, const char *path, int64_t bytes)
@@ -123,7 +160,7 @@ static int act(const struct timeline_opts *o, char **words, int n, struct err *e
 	if (rc == ERR_NONE)
 		rc = check(&t, s, e);
 	if (rc == ERR_NONE)
-		rc = timeline_read_steps(&t, s, e);
+		rc = fill(&t, s, o, e);
 	if (rc == ERR_NONE) {
 		snprintf(name, sizeof name, "timeline-%" PRId64 ".json", run_id);
 		const char *path = o->output ? o->output : name;

@@ -42,6 +42,41 @@ expect "it keeps the rules cut as well" file_holds "$tmp/c.json" "$nests"
 expect "a name of its own" test -s "$tmp/timeline-1.json"
 expect "nothing is left half written" test -z "$(find "$tmp" -name '*.part')"
 
+# Phases are of the run made again: they are where they were, and add up to what is stored.
+run replay "${sim[@]}" --num-gpu-blocks-override 100 --dataset-name random --num-prompts 60 --request-rate 60 --random-input-len 200 \
+	--random-output-len 60 --max-num-batched-tokens 128 --max-num-seqs 64
+run timeline --db "$db" -o "$tmp/exact.json"
+expect "the run is made again" file_holds "$tmp/exact.json" '.otherData.phases | startswith("of the decision log")'
+expect "steps are there without being recorded" test "$status" -eq 0 -a "$(jq .otherData.steps "$tmp/exact.json")" -gt 50
+expect "it keeps the rules" file_holds "$tmp/exact.json" "$nests"
+# Milliseconds of all phases of these names, to the microsecond.
+phases() { jq --argjson names "$2" '[.traceEvents[] | select(.cat == "phase" and (.name | IN($names[]))).args.ms] | add * 1e3 | round' "$1"; }
+stored() { sqlite3 "$db" "select cast(round(sum($1) * 1e3) as int) from request_latency where run_id = (select max(run_id) from runs)"; }
+expect "there were preemptions" test "$(stored preempted_ms)" -gt 0
+expect "waiting adds up" same "$(phases "$tmp/exact.json" '["queued"]')" "$(stored queue_ms)"
+expect "preemptions add up" same "$(phases "$tmp/exact.json" '["preempted"]')" "$(stored preempted_ms)"
+expect "the rest adds up" same "$(phases "$tmp/exact.json" '["prefill", "recompute", "decode", "stalled"]')" "$(stored 'prefill_ms + decode_ms')"
+run timeline --db "$db" -o "$tmp/part.json" --from 1 --to 1.5
+# What of every phase lies between 1 s and 1.5 s. A phase's end is the next event of its track.
+# shellcheck disable=SC2016
+within='[.traceEvents | group_by(.tid)[] | [.[] | select(.ph == "B" or .ph == "E")] | . as $t | range(length) | select($t[.].cat == "phase") |
+	[$t[.].tid, $t[.].name, ([$t[.].ts, 1e6] | max), ([$t[. + 1].ts, 1.5e6] | min)] | select(.[2] < .[3])] | sort'
+expect "a window is the same, cut" same "$(jq -c "$within" "$tmp/part.json")" "$(jq -c "$within" "$tmp/exact.json")"
+run timeline --db "$db" -o "$tmp/totals.json" --totals
+expect "--totals makes nothing again" file_holds "$tmp/totals.json" '.otherData.phases == "of stored totals" and .otherData.steps == 0'
+"$LOCKSTEP" trace generate --num-prompts 20 "$tmp/gone.jsonl" >/dev/null
+run replay "${sim[@]}" --num-gpu-blocks-override 900 "$tmp/gone.jsonl"
+rm "$tmp/gone.jsonl"
+run timeline --db "$db" -o "$tmp/gone.json"
+expect "without its trace a run is shown by its totals" test "$status" -eq 0 -a -s "$tmp/gone.json"
+expect "and why is said" has "$err" "gone.jsonl"
+# Names in a trace that would break something.
+printf '%s\n' '{"arrival_s": 0, "input_tokens": 20, "output_tokens": 4, "id": "</script>\u001b[31m\"\n\u202e"}' >"$tmp/names.jsonl"
+run replay "${sim[@]}" --num-gpu-blocks-override 900 "$tmp/names.jsonl"
+expect "a trace with such names" test "$status" -eq 0
+run timeline --db "$db" -o "$tmp/names.json"
+expect "they are text" file_holds "$tmp/names.json" 'any(.traceEvents[]; .cat == "request" and .name == "</script>?[31m\"??")'
+
 expect "no such run" refused "there is no run 9" timeline 9 --db "$db" -o "$tmp/x.json"
 expect "one at a time" refused "one too many" timeline 1 2 --db "$db"
 expect "a window turned round" refused "nothing lies between" timeline --from 5 --to 2 --db "$db"

@@ -5,8 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analysis/rerun.h"
 #include "analysis/run.h"
 #include "analysis/store.h"
+#include "analysis/timeline.h"
 #include "core/mem.h"
 #include "tests/support/failing_mem.h"
 #include "tests/unit/analysis_fixture.h"
@@ -199,6 +201,41 @@ static int read_runs(void *ctx, char text[1024])
 	return told(&e, rc, text);
 }
 
+/* Of totals, and of the run made again. */
+static int draw_run(void *ctx, char text[1024])
+{
+	bool again = ctx != NULL;
+	struct store *s;
+	struct err e = {0};
+	struct timeline t = {0};
+	struct timeline_options o;
+	struct store_recipe recipe = {0};
+	struct run_settings as = settings;
+	const struct run_io io = {0};
+	timeline_options_default(&o);
+	o.max_requests = 20;
+	o.max_steps = 16;
+	int rc = store_open(&s, full_path, true, &e);
+	if (rc == ERR_NONE)
+		rc = timeline_read(&t, s, 1, &o, &e);
+	if (rc == ERR_NONE && !again)
+		rc = timeline_read_steps(&t, s, &e);
+	if (rc == ERR_NONE && again)
+		rc = store_recipe(s, 1, &recipe, &e);
+	if (rc == ERR_NONE && again) {
+		rerun_settings(&as, &recipe, NULL);
+		rc = timeline_rerun(&t, &recipe, &as, &work, &io, &e);
+	}
+	if (rc == ERR_NONE)
+		rc = timeline_write_trace(&t, path, NULL, &e);
+	if (rc == ERR_NONE)
+		CU_ASSERT(t.n == 20 && t.steps.n > 8 && t.n_phases >= 40 && t.exact == again);
+	timeline_free(&t);
+	store_recipe_free(&recipe);
+	store_close(s);
+	return told(&e, rc, text);
+}
+
 static int delete_run(void *ctx, char text[1024])
 {
 	(void)ctx;
@@ -232,6 +269,14 @@ static void storing_a_run_survives(void)
 static void reading_runs_survives(void)
 {
 	CU_ASSERT(failing_mem_each(read_runs, NULL, 0) > 20);
+}
+
+static void drawing_a_run_survives(void)
+{
+	CU_ASSERT(failing_mem_each(draw_run, NULL, 0) > 20);
+	CU_ASSERT(failing_mem_each(draw_run, &work, 0) > 20);
+	CHECK_INT(access(path, R_OK), 0);
+	unlink(path);
 }
 
 static void deleting_a_run_survives(void)
@@ -298,6 +343,7 @@ int main(void)
 		{"make_a_database_survives", make_a_database_survives},
 		{"storing_a_run_survives", storing_a_run_survives},
 		{"reading_runs_survives", reading_runs_survives},
+		{"drawing_a_run_survives", drawing_a_run_survives},
 		{"deleting_a_run_survives", deleting_a_run_survives},
 	};
 	every = getenv("LOCKSTEP_THOROUGH") ? 1 : test_short() ? 131 : 61;
