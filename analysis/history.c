@@ -161,16 +161,9 @@ static void tell_wait(struct history *h, int32_t req, int64_t end_ns, int64_t st
 }
 
 /* What lies between its last turn and end_ns, where it stops running. */
-static void tell_rest(struct history *h, int32_t req, int64_t end_ns, int64_t next_step)
+static void tell_rest(struct history *h, int32_t req, int64_t end_ns)
 {
-	struct life *l = &h->lives[req];
-	if (l->decode.first >= 0 && l->step + 1 == next_step) { /* no step went by */
-		l->decode.end_ns = end_ns;
-		tell_decode(h, req);
-		l->at_ns = end_ns;
-		return;
-	}
-	tell_idle(h, req, l->state == LIFE_LOADING ? PHASE_LOADING : PHASE_STALLED, end_ns);
+	tell_idle(h, req, h->lives[req].state == LIFE_LOADING ? PHASE_LOADING : PHASE_STALLED, end_ns);
 }
 
 /* --- turns -------------------------------------------------------------------------------------------------------- */
@@ -240,13 +233,13 @@ static void tell_turn(struct history *h, const struct row *row, const struct eve
 {
 	struct life *l = &h->lives[row->req];
 	struct turn t = turn_of(h, row, ev);
-	if (h->sink.turn)
-		h->sink.turn(h->sink.ctx, &t);
 	if (t.step > l->step + 1)
 		tell_idle(h, row->req, PHASE_STALLED, t.start_ns);
 	int64_t loaded_ns = t.start_ns + t.transfer_ns;
 	if (t.transfer_ns)
 		tell_idle(h, row->req, PHASE_LOADING, loaded_ns < t.end_ns ? loaded_ns : t.end_ns);
+	if (h->sink.turn)
+		h->sink.turn(h->sink.ctx, &t);
 	if (t.kind == PHASE_DECODE) {
 		go_on_decoding(h, &t, l->at_ns);
 	} else {
@@ -345,7 +338,7 @@ static void loaded(struct history *h, const struct event *ev)
 static void lose_memory(struct history *h, const struct event *ev)
 {
 	struct life *l = &h->lives[ev->req];
-	tell_rest(h, ev->req, ev->at_ns, ev->step);
+	tell_rest(h, ev->req, ev->at_ns);
 	l->epoch++;
 	l->state = LIFE_WAITING;
 	l->waiting = ev->kind == EVENT_PREEMPT ? PHASE_PREEMPTED : PHASE_SWAPPED;
@@ -372,7 +365,7 @@ static void cut_off(struct history *h, const struct event *ev)
 	if (l->state == LIFE_WAITING)
 		tell_wait(h, ev->req, ev->at_ns, ev->step, false);
 	else if (l->state != LIFE_NONE)
-		tell_rest(h, ev->req, ev->at_ns, ev->step);
+		tell_rest(h, ev->req, ev->at_ns);
 	l->epoch++;
 	l->state = LIFE_NONE;
 }
@@ -460,7 +453,7 @@ int history_finish(struct history *h, struct err *e)
 		else if (l->state == LIFE_HELD)
 			tell_idle(h, i, PHASE_HELD, h->now_ns);
 		else if (l->state != LIFE_NONE)
-			tell_rest(h, i, h->now_ns, h->last_step + 1);
+			tell_rest(h, i, h->now_ns);
 		l->state = LIFE_NONE;
 	}
 	return h->no_memory ? err_no_memory(e, "the history of a run") : ERR_NONE;

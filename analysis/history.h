@@ -49,7 +49,7 @@ struct phase {
 	int64_t waited_ns[WAIT_CAUSES]; /* QUEUED, PREEMPTED, SWAPPED: what for; they add up to its length */
 };
 
-/* One request's part in one step, told after the step. */
+/* One request's part in one step, told after the step, after the phases that came before it and before its own. */
 struct turn {
 	int32_t req;
 	enum phase_kind kind; /* PREFILL, RECOMPUTE, DECODE */

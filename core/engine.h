@@ -190,6 +190,11 @@ const int32_t *engine_ended(const struct engine *g, int32_t *n);
 /* The block table of a running request: ids[0 .. *n); KV_NO_BLOCK where a page was dropped. */
 const int32_t *engine_block_table(const struct engine *g, int32_t req, int32_t *n);
 
+/* Time in which somebody waited, so far, by what the first of the queue waited for; and what it has waited for since the last
+ * scheduling round. */
+void engine_waited(const struct engine *g, int64_t sum_ns[WAIT_CAUSES]);
+enum wait_cause engine_waits_for(const struct engine *g);
+
 /* Who holds what, one line each, into buf (always terminated). For stall reports and debuggers. */
 void engine_describe(const struct engine *g, char *buf, int64_t size);
 

@@ -67,3 +67,14 @@ enum plan_status plan_blocked(struct plan *p, enum wait_cause cause)
 	plan_engine(p)->waits.told = (uint8_t)(cause + 1);
 	return PLAN_OK;
 }
+
+void engine_waited(const struct engine *g, int64_t sum_ns[WAIT_CAUSES])
+{
+	for (int c = 0; c < WAIT_CAUSES; c++)
+		sum_ns[c] = g->waits.sum_ns[c];
+}
+
+enum wait_cause engine_waits_for(const struct engine *g)
+{
+	return g->waits.cause;
+}

@@ -173,3 +173,8 @@ bool sim_backend_parts(const struct backend *b, const struct batch *batch, doubl
 	c->ops->parts(c, batch, part_ns);
 	return true;
 }
+
+const struct cost *sim_backend_cost(const struct backend *b)
+{
+	return b->ops == &sim_ops ? ((const struct sim *)b->self)->cost : NULL;
+}

@@ -22,4 +22,7 @@ void sim_backend_copies(struct backend *b, double page_ns);
  * parts. */
 bool sim_backend_parts(const struct backend *b, const struct batch *batch, double part_ns[STEP_PARTS]);
 
+/* b's cost model; NULL: b is no simulator. */
+const struct cost *sim_backend_cost(const struct backend *b);
+
 #endif
