@@ -423,3 +423,12 @@ int explain_finish(struct explain *x, struct err *e)
 	return s->no_memory || x->focus.story.no_memory ? err_no_memory(e, "the causes of a run's latencies")
 							: ERR_NONE;
 }
+
+int explain_rerun(struct explain *x, const struct store_recipe *recipe, const struct run_settings *s,
+		  const struct workload *w, const volatile int *stop, struct run_result *r, struct err *e)
+{
+	const struct history_sink sink = explain_sink(x);
+	const struct run_io io = {.stop = stop, .ctx = x, .stand_before = explain_stand_before};
+	int rc = history_rerun(recipe, s, w, &sink, &io, r, e);
+	return rc ? rc : explain_finish(x, e);
+}

@@ -94,6 +94,10 @@ int explain_stand_before(void *x, struct backend *b, struct err *e);
 /* After history_finish. ERR_MEMORY. */
 int explain_finish(struct explain *x, struct err *e);
 
+/* rerun_execute with all of that: x from explain_init. *r as of run_execute. */
+int explain_rerun(struct explain *x, const struct store_recipe *recipe, const struct run_settings *s,
+		  const struct workload *w, const volatile int *stop, struct run_result *r, struct err *e);
+
 int64_t explained_sum(const int64_t ns[CAUSES]);
 
 #endif

@@ -58,6 +58,7 @@ struct history {
 	int32_t *finished; /* [n_finished] with this step */
 	int64_t n_finished, cap_finished;
 	bool no_memory;
+	bool over; /* the run is: what is told now was cut off */
 };
 
 int history_create(struct history **out, int64_t n, const struct history_sink *sink, struct err *e)
@@ -132,13 +133,15 @@ static void tell_idle(struct history *h, int32_t req, enum phase_kind kind, int6
 				.end_ns = end_ns,
 				.first_step = -1,
 				.last_step = h->last_step,
-				.by = -1});
+				.by = -1,
+				.open = h->over});
 	l->at_ns = end_ns;
 }
 
 /* It waits no more. */
-static void tell_wait(struct history *h, int32_t req, int64_t end_ns, int64_t step, bool open)
+static void tell_wait(struct history *h, int32_t req, int64_t end_ns, int64_t step)
 {
+	bool open = h->over;
 	struct life *l = &h->lives[req];
 	struct phase p = {.req = req,
 			  .kind = (enum phase_kind)l->waiting,
@@ -308,7 +311,7 @@ static void arrive(struct history *h, const struct event *ev)
 static void let_in(struct history *h, const struct event *ev)
 {
 	struct life *l = &h->lives[ev->req];
-	tell_wait(h, ev->req, ev->at_ns, ev->step, false);
+	tell_wait(h, ev->req, ev->at_ns, ev->step);
 	l->state = LIFE_RUNNING;
 	l->step = ev->step - 1;
 	l->by = -1;
@@ -363,7 +366,7 @@ static void cut_off(struct history *h, const struct event *ev)
 {
 	struct life *l = &h->lives[ev->req];
 	if (l->state == LIFE_WAITING)
-		tell_wait(h, ev->req, ev->at_ns, ev->step, false);
+		tell_wait(h, ev->req, ev->at_ns, ev->step);
 	else if (l->state != LIFE_NONE)
 		tell_rest(h, ev->req, ev->at_ns);
 	l->epoch++;
@@ -446,10 +449,11 @@ void history_step(void *ctx, const struct step_row *row)
 
 int history_finish(struct history *h, struct err *e)
 {
+	h->over = true;
 	for (int32_t i = 0; i < h->n; i++) {
 		struct life *l = &h->lives[i];
 		if (l->state == LIFE_WAITING)
-			tell_wait(h, i, h->now_ns, h->last_step, true);
+			tell_wait(h, i, h->now_ns, h->last_step);
 		else if (l->state == LIFE_HELD)
 			tell_idle(h, i, PHASE_HELD, h->now_ns);
 		else if (l->state != LIFE_NONE)

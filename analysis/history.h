@@ -45,7 +45,7 @@ struct phase {
 	int64_t tokens; /* computed in it */
 	int64_t again; /* of them, those a preemption had lost */
 	int32_t by; /* PREEMPTED, SWAPPED: who was served in its stead; -1: nobody, it found no memory for itself */
-	bool open; /* the run ended in the midst of it: no causes */
+	bool open; /* the run ended in the midst of it: no causes, and no engine to ask */
 	int64_t waited_ns[WAIT_CAUSES]; /* QUEUED, PREEMPTED, SWAPPED: what for; they add up to its length */
 };
 
