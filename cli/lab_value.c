@@ -82,8 +82,9 @@ struct words {
 };
 
 static int make_trace(struct grading *g, const char *name, char *path, struct err *e);
+static int word_of(struct grading *g, const char *run, const char *metric, char *to, struct err *e);
 
-/* ${name}: the lab's folder, the policy, a hidden seed, a trace made with one, or a setting. */
+/* ${name}: the policy, a hidden seed, a trace made with one, a word that another run printed (run.key), or a setting. */
 static int replace(struct grading *g, const char *name, char *to, struct err *e)
 {
 	const json_t *setting = json_object_get(json_object_get(g->spec, "settings"), name);
@@ -98,6 +99,12 @@ static int replace(struct grading *g, const char *name, char *to, struct err *e)
 	}
 	if (json_object_get(json_object_get(g->spec, "traces"), name))
 		return make_trace(g, name, to, e);
+	const char *dot = strchr(name, '.');
+	if (dot) {
+		char run[64];
+		snprintf(run, sizeof run, "%.*s", (int)(dot - name), name);
+		return word_of(g, run, dot + 1, to, e);
+	}
 	if (!setting)
 		return bad_lab(g, e, "there is nothing called", name);
 	if (json_object_get(setting, "choices"))
@@ -279,7 +286,8 @@ static const json_t *walk(const json_t *o, const char *path)
 	return o;
 }
 
-static int metric_of(struct grading *g, const char *run, const char *metric, double *to, struct err *e)
+/* What a run printed under a key; NULL in *to: nothing. */
+static int printed(struct grading *g, const char *run, const char *metric, const json_t **to, struct err *e)
 {
 	const json_t *r = NULL;
 	if (!run || !metric)
@@ -289,7 +297,27 @@ static int metric_of(struct grading *g, const char *run, const char *metric, dou
 		return rc;
 	if (json_is_string(r))
 		return err_set(e, ANSWER_WRONG, "run \"%s\": %s", run, json_string_value(r));
-	const json_t *v = walk(r, metric);
+	*to = walk(r, metric);
+	return ERR_NONE;
+}
+
+static int word_of(struct grading *g, const char *run, const char *metric, char *to, struct err *e)
+{
+	const json_t *v = NULL;
+	int rc = printed(g, run, metric, &v, e);
+	if (rc == ERR_NONE && !json_is_string(v))
+		return bad_lab(g, e, "there is no such word in its runs:", metric);
+	if (rc == ERR_NONE)
+		snprintf(to, WORD_MAX, "%s", json_string_value(v));
+	return rc;
+}
+
+static int metric_of(struct grading *g, const char *run, const char *metric, double *to, struct err *e)
+{
+	const json_t *v = NULL;
+	int rc = printed(g, run, metric, &v, e);
+	if (rc != ERR_NONE)
+		return rc;
 	if (json_is_null(v))
 		return err_set(e, ANSWER_WRONG, "run \"%s\" has no %s: nothing was served", run, metric);
 	if (!json_is_number(v) && !json_is_boolean(v))

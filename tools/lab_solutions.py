@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the figures of docs/labs/*/solution.json anew from the runs they are read off, after a change that moves them:
+"""Writes docs/labs/7/server.json and the figures of docs/labs/*/solution.json anew, after a change that moves them:
 
     tools/lab_solutions.py build/lockstep
 
@@ -17,13 +17,16 @@ program = str(pathlib.Path(sys.argv[1]).resolve())
 
 
 def run(line, spec, folder):
-    def trace(match):
+    def replaced(match):
         name = match[1]
+        if "." in name:
+            other, key = name.split(".", 1)
+            return run(spec["runs"][other], spec, folder)[key]
         if not (folder / f"{name}.jsonl").exists():
             subprocess.run([program, *spec["traces"][name].split(), f"{name}.jsonl"], cwd=folder, check=True)
         return f"{name}.jsonl"
 
-    words = [re.sub(r"\$\{([^}]*)\}", trace, word) for word in line.split()]
+    words = [re.sub(r"\$\{([^}]*)\}", replaced, word) for word in line.split()]
     return json.loads(subprocess.run([program, *words], cwd=folder, check=True, stdout=subprocess.PIPE).stdout)
 
 
@@ -44,6 +47,31 @@ def value(v, spec, folder, done):
         total = {"plus": total + n, "minus": total - n, "times": total * n, "ratio": total / n}[how]
     return total
 
+
+def server_log(folder):
+    """docs/labs/7/server.json: 60 short requests, then 60 long ones, as a server with that grade.json's parameters serves them."""
+
+    def generate(name, *words):
+        subprocess.run([program, "trace", "generate", "-q", "--num-prompts", "60", *words, name], cwd=folder, check=True)
+        return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+    short = generate("short.jsonl", *"--request-rate 2.5 --input-len lognormal:500,0.8,max=3000 --output-len lognormal:40,0.6,max=150 --seed 77".split())
+    long = generate("long.jsonl", *"--request-rate 0.8 --input-len lognormal:2500,0.6,max=12000 --output-len lognormal:100,0.6,max=400 --seed 79".split())
+    for request in long:
+        request["arrival_s"] += 40
+    (folder / "sent.jsonl").write_text("".join(json.dumps(r) + "\n" for r in short + long))
+    line = json.loads(pathlib.Path("docs/labs/7/grade.json").read_text())["runs"]["server rate"].replace("${rate}", "sent.jsonl")
+    save = ["--save-detailed", "--save-result", "--result-filename", "served.json", "--quiet"]
+    subprocess.run([program, *line.replace(" --json", "").split(), *save], cwd=folder, check=True)
+    served = json.loads((folder / "served.json").read_text())
+    keys = "model_id num_prompts completed input_lens output_lens ttfts itls start_times errors".split()
+    log = {"date": "20260301-120000", "backend": "server", **{key: served[key] for key in keys}}
+    text = json.dumps(json.loads(json.dumps(log), parse_float=lambda x: round(float(x), 5)), separators=(",", ":"))
+    return re.sub(r'"(\w+)":', r'\n"\1":', text).replace("],[", "],\n[") + "\n"
+
+
+with tempfile.TemporaryDirectory() as where:
+    pathlib.Path("docs/labs/7/server.json").write_text(server_log(pathlib.Path(where)))
 
 for lab in sorted(pathlib.Path("docs/labs").iterdir()):
     path = lab / "solution.json"
