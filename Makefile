@@ -67,8 +67,13 @@ SPM := $(if $(wildcard /usr/include/sentencepiece_processor.h /usr/local/include
 NVCC := $(firstword $(if $(CUDA_HOME),$(wildcard $(CUDA_HOME)/bin/nvcc)) $(shell command -v nvcc 2>/dev/null))
 CUDA := $(if $(variant),,$(if $(NVCC),$(B)/lockstep-cuda.so))
 
+# What a sweep needs of MPI is a file of its own too (cli/mpi/), built where mpicc is; `make MPICC=` does without. Whatever the
+# compiler of the program: mpicc brings its own.
+MPICC := $(shell command -v mpicc 2>/dev/null)
+MPI := $(if $(SAN),,$(if $(MPICC),$(B)/lockstep-mpi.so))
+
 .PHONY: all
-all: $(B)/lockstep $(SPM) $(CUDA) ## build build/lockstep (the default)
+all: $(B)/lockstep $(SPM) $(CUDA) $(MPI) ## build build/lockstep (the default)
 
 # Objects are made again when the flags change.
 FLAGS := $(CC) $(filter-out -Werror,$(ALL_CFLAGS))
@@ -147,6 +152,12 @@ $(B)/lockstep-spm.so: exec/spm/spm.cc exec/spm/spm_api.h
 	$(if $(V),,@echo "  CXX   $<")
 	$(Q)$(CXX) -std=c++17 -O2 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -fPIC -shared -fvisibility=hidden -I. \
 		-o $@ $< -lsentencepiece
+
+$(B)/lockstep-mpi.so: cli/mpi/mpi.c cli/mpi/mpi_api.h
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  MPICC $<")
+	$(Q)$(MPICC) -std=c17 -O2 -g -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) -fPIC -shared -fvisibility=hidden -I. \
+		-o $@.$$$$ $< && mv -f $@.$$$$ $@
 
 # sm_80 runs on 8.x, sm_90 on Hopper; what comes later is made from PTX by its driver. The host's part is C over CUDA's API.
 # cuBLAS is loaded when the plug-in is opened, from where nvcc's CUDA has it or as the loader finds it.
@@ -280,7 +291,7 @@ $(foreach t,$(GPU),$(eval $(call test_program,tests/gpu/$(call name,$(t)),$(t),$
 TESTS := $(PLUGINS) $(UNIT) $(PROP) $(GOLDEN) $(FAILMEM) $(FUZZ) $(CUDA_HOST) $(CUDA_SET) $(GPU) $(FAKE_GPU)
 
 .PHONY: tests unit prop golden failmem fuzz cuda-host e2e browser check check-layers lint bench
-tests: $(B)/lockstep $(SPM) $(CUDA) $(TESTS) ## build every test program
+tests: $(B)/lockstep $(SPM) $(CUDA) $(MPI) $(TESTS) ## build every test program
 
 RUN_TESTS := tests/run.sh
 unit: $(UNIT) $(SPM) ## run the unit tests
@@ -293,7 +304,7 @@ failmem: $(FAILMEM) ## fail every allocation once
 	$(Q)$(RUN_TESTS) $(FAILMEM)
 cuda-host: $(CUDA_HOST) $(CUDA_SET) ## run the CUDA kernels on a stand-in for a GPU: whole tables of shapes
 	$(Q)$(RUN_TESTS) $(CUDA_HOST) $(CUDA_SET)
-e2e: $(B)/lockstep $(SPM) $(CUDA) ## run the binary as a user does
+e2e: $(B)/lockstep $(SPM) $(CUDA) $(MPI) ## run the binary as a user does
 	$(Q)LOCKSTEP=$(B)/lockstep $(RUN_TESTS) $(sort $(wildcard tests/e2e/*.sh))
 browser: $(B)/lockstep ## look at the report in Chromium, as a reader does
 	$(Q)LOCKSTEP=$(B)/lockstep $(RUN_TESTS) $(sort $(wildcard tests/browser/*.sh))
@@ -360,6 +371,7 @@ install: all ## copy program, manual pages, bash completion and sample traces be
 	install -m 755 $(B)/lockstep $(DESTDIR)$(PREFIX)/bin/lockstep
 	$(if $(SPM),install -D -m 755 $(SPM) $(DESTDIR)$(PREFIX)/lib/lockstep/lockstep-spm.so)
 	$(if $(CUDA),install -D -m 755 $(CUDA) $(DESTDIR)$(PREFIX)/lib/lockstep/lockstep-cuda.so)
+	$(if $(MPI),install -D -m 755 $(MPI) $(DESTDIR)$(PREFIX)/lib/lockstep/lockstep-mpi.so)
 	$(Q)tools/man_pages.sh $(B)/lockstep $(MAN)
 	$(B)/lockstep help --completion > $(COMPLETION)/lockstep
 	install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC)

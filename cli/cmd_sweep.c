@@ -10,7 +10,9 @@
 #include "analysis/sweep_plan.h"
 #include "cli/command.h"
 #include "cli/progress.h"
+#include "cli/mpi/mpi_api.h"
 #include "cli/sweep_pool.h"
+#include "cli/sweep_ranks.h"
 #include "core/err.h"
 #include "core/mem.h"
 
@@ -29,7 +31,9 @@ static const struct opt opts[] = {
 	 .arg = "N",
 	 .min = 1,
 	 .max = 1024,
-	 .help = "Points run at once, each in a process of its own. Default: one for each CPU."},
+	 .help = "Points run at once, each in a process of its own. Default: one for each CPU. Started by mpirun or "
+		 "srun: "
+		 "in each rank, one by default."},
 	{.name = "dry-run",
 	 .type = OPT_FLAG,
 	 .offset = OPT(dry_run),
@@ -52,6 +56,7 @@ static const struct opt opts[] = {
 struct job {
 	const struct command *command;
 	struct sweep_opts o;
+	struct ranks ranks;
 	struct sweep_plan plan;
 	struct store *store;
 	int64_t sweep_id;
@@ -130,8 +135,10 @@ static int store_run(struct job *j, struct sweep_answer *a, int64_t *run_id, str
 static int keep(struct job *j, enum pool_event event, struct sweep_answer *a, struct err *e)
 {
 	struct sweep_outcome o = {.status = "complete", .wall_s = a->wall_s};
-	if (event == POOL_CRASHED) {
+	if (event == POOL_CRASHED || event == POOL_LOST) {
 		o = (struct sweep_outcome){.status = "crashed", .text = "the process that ran it died", .wall_s = NAN};
+		if (a->text[0])
+			o.text = a->text;
 	} else if (a->code == ERR_INTERRUPTED || (a->code == ERR_NONE && a->figures.status == RUN_INTERRUPTED)) {
 		return ERR_NONE; /* to be done again */
 	} else if (a->code != ERR_NONE) {
@@ -158,13 +165,13 @@ static int run_points(struct job *j, struct pool *pool, struct err *e)
 	while (rc == ERR_NONE && at_work > 0) {
 		int32_t worker;
 		enum pool_event event;
-		rc = pool->ops->take(pool->self, &worker, &event, a, e);
+		rc = pool->ops->take(pool->self, -1, &worker, &event, a, e);
 		if (rc)
 			break;
 		at_work--;
 		rc = keep(j, event, a, e);
 		progress_update(&bar, ++taken, j->n_todo);
-		if (rc == ERR_NONE && given < j->n_todo && !*stop_flag()) {
+		if (rc == ERR_NONE && event != POOL_LOST && given < j->n_todo && !*stop_flag()) {
 			rc = pool->ops->give(pool->self, worker, j->todo[given++], e);
 			at_work++;
 		}
@@ -175,20 +182,75 @@ static int run_points(struct job *j, struct pool *pool, struct err *e)
 					      : rc;
 }
 
+/* How many workers this process has. */
+static int32_t workers(const struct job *j)
+{
+	int32_t n = j->o.jobs ? j->o.jobs : j->ranks.n > 1 ? 1 : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	if (j->ranks.n == 1 && n > j->n_todo)
+		n = (int32_t)j->n_todo;
+	return n > 0 ? n : 1;
+}
+
 static int run_all(struct job *j, struct err *e)
 {
 	struct pool pool;
-	int32_t n = j->o.jobs ? j->o.jobs : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	if (j->n_todo == 0)
 		return ERR_NONE;
-	if (n > j->n_todo)
-		n = (int32_t)j->n_todo;
-	int rc = pool_fork(&pool, &j->plan, n > 0 ? n : 1, stop_flag(), e);
+	int rc = pool_fork(&pool, &j->plan, workers(j), stop_flag(), e);
 	if (rc)
 		return rc;
 	rc = run_points(j, &pool, e);
 	pool.ops->close(pool.self);
 	return rc;
+}
+
+/* --- as one of several ranks --------------------------------------------------------------------------------------- */
+
+/* Rank 0. The others wait for a word even when there is nothing to do, or this one failed before. *lost: some of them fell
+ * silent. */
+static int run_ranks(struct job *j, int rc, bool *lost, struct err *e)
+{
+	struct pool local = {0}, pool;
+	struct err own = {0};
+	bool work = rc == ERR_NONE && j->n_todo > 0;
+	*lost = false;
+	if (work)
+		rc = pool_fork(&local, &j->plan, workers(j), stop_flag(), e);
+	int open_rc = ranks_open(&j->ranks, &own);
+	if (open_rc || rc || !work) {
+		if (local.ops)
+			local.ops->close(local.self);
+		if (open_rc == ERR_NONE)
+			ranks_dismiss(&j->ranks);
+		return rc || !open_rc ? rc : err_set(e, own.code, "%s", own.text);
+	}
+	rc = pool_ranks(&pool, &j->ranks, &j->plan, &local, e);
+	if (rc)
+		return rc;
+	rc = run_points(j, &pool, e);
+	*lost = pool_ranks_lost(&pool);
+	pool.ops->close(pool.self);
+	return rc;
+}
+
+/* Any other rank: it has no database, and says nothing but to rank 0. */
+static int run_rank(struct job *j)
+{
+	struct pool local = {0};
+	struct err e = {0}, own = {0};
+	if (j->o.dry_run)
+		return 0;
+	int rc = sweep_plan_load(&j->plan, j->o.file, &e);
+	if (rc == ERR_NONE)
+		rc = pool_fork(&local, &j->plan, workers(j), stop_flag(), &e);
+	if (ranks_open(&j->ranks, &own)) {
+		if (local.ops)
+			local.ops->close(local.self);
+		return 2; /* rank 0 finds the same, and says so */
+	}
+	ranks_serve(&j->ranks, &j->plan, &local, rc ? &e : NULL);
+	j->ranks.api->close();
+	return 0;
 }
 
 /* --- what is shown ------------------------------------------------------------------------------------------------ */
@@ -286,6 +348,7 @@ static int print_dry(struct job *j, struct err *e)
 	char each[32], all[32];
 	int32_t jobs = j->o.jobs ? j->o.jobs : (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	double s = j->known_s;
+	jobs = j->ranks.n > 1 ? j->ranks.n * (j->o.jobs ? j->o.jobs : 1) : jobs;
 	printf("%s: %lld points, %lld done already\n", j->plan.name, (long long)j->plan.n, (long long)j->n_reused);
 	if (j->n_todo == 0)
 		return ERR_NONE;
@@ -320,31 +383,57 @@ static int parse(const struct command *c, int argc, char **argv, struct sweep_op
 	return rc;
 }
 
+/* What came out, of an interrupted sweep as well. */
+static int print_outcome(struct job *j, struct err *e)
+{
+	int rc = j->o.csv ? write_csv(j, e) : ERR_NONE;
+	if (rc == ERR_NONE && !j->o.quiet)
+		rc = print_table(j, e);
+	return rc == ERR_NONE && !j->o.quiet ? print_end(j, e) : rc;
+}
+
+/* The whole of it, where the database is. Returns the exit status. */
+static int run_first(struct job *j)
+{
+	struct err e = {0}, again = {0};
+	int status = 0;
+	bool lost = false;
+	int rc = prepare(j, &e);
+	if (j->o.dry_run)
+		rc = rc ? rc : print_dry(j, &e);
+	else if (j->ranks.n > 1)
+		rc = run_ranks(j, rc, &lost, &e);
+	else if (rc == ERR_NONE)
+		rc = run_all(j, &e);
+	if (!j->o.dry_run && j->sweep_id && (rc == ERR_NONE || rc == ERR_INTERRUPTED) && print_outcome(j, &again))
+		status = command_fail(j->command, &again);
+	if (rc)
+		status = command_fail(j->command, &e);
+	else if (status == 0 && j->failed > 0)
+		status = 1;
+	store_close(j->store);
+	j->store = NULL;
+	fflush(stdout);
+	if (lost)
+		j->ranks.api->abort(status);
+	if (j->ranks.api && !j->o.dry_run)
+		j->ranks.api->close();
+	return status;
+}
+
 static int run(const struct command *c, int argc, char **argv)
 {
 	struct job j = {.command = c};
 	struct err e = {0};
-	int status = 0;
+	int status;
+	ranks_find(&j.ranks);
 	int rc = parse(c, argc, argv, &j.o, &e);
-	if (rc == ERR_NONE)
-		rc = prepare(&j, &e);
-	if (rc == ERR_NONE)
-		rc = j.o.dry_run ? print_dry(&j, &e) : run_all(&j, &e);
-	if (!j.o.dry_run && j.sweep_id && (rc == ERR_NONE || rc == ERR_INTERRUPTED)) {
-		struct err again = {0};
-		int shown_rc = j.o.csv ? write_csv(&j, &again) : ERR_NONE;
-		if (shown_rc == ERR_NONE && !j.o.quiet)
-			shown_rc = print_table(&j, &again);
-		if (shown_rc == ERR_NONE && !j.o.quiet)
-			shown_rc = print_end(&j, &again);
-		if (shown_rc)
-			status = command_fail(c, &again);
-	}
-	if (rc)
-		status = command_fail(c, &e);
-	else if (status == 0 && j.failed > 0)
-		status = 1;
-	store_close(j.store);
+	if (rc == ERR_NONE && j.ranks.n > 1)
+		rc = ranks_load(&j.ranks, &e);
+	if (rc) /* every rank finds the same */
+		status = j.ranks.rank == 0 ? command_fail(c, &e) : 2;
+	else
+		status = j.ranks.rank == 0 ? run_first(&j) : run_rank(&j);
 	sweep_plan_free(&j.plan);
 	mem_free(j.todo);
 	return status;

@@ -2,6 +2,7 @@
 #include "cli/sweep_pool.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -82,9 +83,10 @@ static void close_worker(struct worker *w)
 static int start_worker(struct forked *f, struct worker *w, struct err *e)
 {
 	int to[2], from[2];
-	if (pipe(to))
+	/* Closed in whatever this program starts (MPI may): a pipe that stays open there never ends. */
+	if (pipe2(to, O_CLOEXEC))
 		return err_set(e, ERR_IO, "cannot make a pipe to a worker: %s", strerror(errno));
-	if (pipe(from)) {
+	if (pipe2(from, O_CLOEXEC)) {
 		close(to[0]);
 		close(to[1]);
 		return err_set(e, ERR_IO, "cannot make a pipe from a worker: %s", strerror(errno));
@@ -125,31 +127,42 @@ static int give(void *self, int32_t worker, int64_t index, struct err *e)
 	return ERR_NONE;
 }
 
-static int take(void *self, int32_t *worker, enum pool_event *event, struct sweep_answer *answer, struct err *e)
+/* The answer of worker i, from which something came or whose pipe was closed. */
+static int read_answer(struct forked *f, int32_t i, enum pool_event *event, struct sweep_answer *answer, struct err *e)
+{
+	struct worker *w = &f->workers[i];
+	*event = POOL_ANSWER;
+	if (read_all(w->from, answer, sizeof *answer)) {
+		w->index = -1;
+		return ERR_NONE;
+	}
+	*event = POOL_CRASHED;
+	memset(answer, 0, sizeof *answer);
+	answer->index = w->index;
+	close_worker(w);
+	return start_worker(f, w, e);
+}
+
+static int take(void *self, int32_t timeout_ms, int32_t *worker, enum pool_event *event, struct sweep_answer *answer,
+		struct err *e)
 {
 	struct forked *f = self;
+	*event = POOL_NOTHING;
+	*worker = 0;
 	for (;;) {
 		for (int32_t i = 0; i < f->n; i++)
 			f->fds[i] = (struct pollfd){.fd = f->workers[i].index >= 0 ? f->workers[i].from : -1,
 						    .events = POLLIN};
-		if (poll(f->fds, (nfds_t)f->n, -1) < 0 && errno != EINTR)
+		int n = poll(f->fds, (nfds_t)f->n, timeout_ms);
+		if (n < 0 && errno != EINTR)
 			return err_set(e, ERR_IO, "waiting for workers: %s", strerror(errno));
-		for (int32_t i = 0; i < f->n; i++) {
-			struct worker *w = &f->workers[i];
-			if (!f->fds[i].revents)
-				continue;
-			*worker = i;
-			*event = POOL_ANSWER;
-			if (read_all(w->from, answer, sizeof *answer)) {
-				w->index = -1;
-				return ERR_NONE;
+		for (int32_t i = 0; n > 0 && i < f->n; i++)
+			if (f->fds[i].revents) {
+				*worker = i;
+				return read_answer(f, i, event, answer, e);
 			}
-			*event = POOL_CRASHED;
-			memset(answer, 0, sizeof *answer);
-			answer->index = w->index;
-			close_worker(w);
-			return start_worker(f, w, e);
-		}
+		if (timeout_ms >= 0)
+			return ERR_NONE;
 	}
 }
 

@@ -13,13 +13,17 @@ struct err;
 enum pool_event {
 	POOL_ANSWER, /* *answer is worker's */
 	POOL_CRASHED, /* it is gone, and answer->index is the point it had; a new one took its place, or error */
+	POOL_LOST, /* it is gone with its point, and nobody took its place: it must not be given another */
+	POOL_NOTHING, /* no answer within the time */
 };
 
 struct pool_ops {
 	/* Gives worker (0 .. n-1, idle) a point. */
 	int (*give)(void *self, int32_t worker, int64_t index, struct err *e);
-	/* Waits for any of those that have one. */
-	int (*take)(void *self, int32_t *worker, enum pool_event *event, struct sweep_answer *answer, struct err *e);
+	/* Waits for any of those that have one; for so long (-1: as long as it takes). What is known of a point that was
+	 * lost, beyond that, is in answer->text. */
+	int (*take)(void *self, int32_t timeout_ms, int32_t *worker, enum pool_event *event,
+		    struct sweep_answer *answer, struct err *e);
 	void (*close)(void *self);
 };
 

@@ -7,7 +7,7 @@ set -eu
 group() {
 	case $1 in
 	build) echo "gcc g++ libc6-dev make libsqlite3-dev libjansson-dev libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev zlib1g-dev libdnnl-dev? libsentencepiece-dev? libjs-vega?" ;;
-	test) echo "libcunit1-dev clang valgrind jq sqlite3 man-db groff-base shellcheck chromium? python3-pandas?" ;;
+	test) echo "libcunit1-dev clang valgrind jq sqlite3 man-db groff-base shellcheck chromium? python3-pandas? libopenmpi-dev? openmpi-bin?" ;;
 	lint) echo "clang-format clang-tidy cppcheck shellcheck libcunit1-dev" ;;
 	studies) echo "jq gawk|mawk|original-awk" ;;
 	bench) echo "libcunit1-dev" ;;

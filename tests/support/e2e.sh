@@ -13,6 +13,7 @@ export TMPDIR=$tmp
 cp "$LOCKSTEP" "$tmp/lockstep.copy" || exit 1
 cp "$(dirname "$LOCKSTEP")/lockstep-spm.so" "$tmp" 2>/dev/null
 cp "$(dirname "$LOCKSTEP")/lockstep-cuda.so" "$tmp" 2>/dev/null
+cp "$(dirname "$LOCKSTEP")/lockstep-mpi.so" "$tmp" 2>/dev/null
 LOCKSTEP=$tmp/lockstep.copy
 passed=0 failed=0 skipped=0
 
