@@ -135,9 +135,11 @@ $(B)/obj/gen/$(1).o: $(B)/gen/$(1).c $(B)/flags
 endef
 $(eval $(call text_table,spec_files,specs/,$(SPECS)))
 $(eval $(call text_table,lab_files,docs/labs/,$(LABS)))
+# What `lockstep policy new` writes.
+$(eval $(call text_table,policy_files,cli/new_policy/,$(sort $(wildcard cli/new_policy/*))))
 
 define layer_lib
-$(call lib,$(1)): $(call objs,$(1)) $(if $(filter models,$(1)),$(B)/obj/gen/spec_files.o) $(if $(filter cli,$(1)),$(B)/obj/gen/lab_files.o) $(if $(filter kernels,$(1)),$(CPU_OBJS))
+$(call lib,$(1)): $(call objs,$(1)) $(if $(filter models,$(1)),$(B)/obj/gen/spec_files.o) $(if $(filter cli,$(1)),$(B)/obj/gen/lab_files.o $(B)/obj/gen/policy_files.o) $(if $(filter kernels,$(1)),$(CPU_OBJS))
 	@mkdir -p $$(@D)
 	$$(Q)rm -f $$@ && $(if $(lto),gcc-ar,ar) rcs $$@ $$^
 endef
@@ -365,6 +367,9 @@ MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 DOC := $(DESTDIR)$(PREFIX)/share/doc/lockstep
 COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 SHARE := $(DESTDIR)$(PREFIX)/share/lockstep
+INCLUDE := $(DESTDIR)$(PREFIX)/include/lockstep
+# What a plug-in may use (docs/plugin-policies.md): all of it is exported by the program.
+PLUGIN_HEADERS := core/policy.h core/choices.h core/err.h core/mem.h core/rng.h policies/walk.h
 .PHONY: install uninstall
 install: all ## copy program, manual pages, bash completion and sample traces below PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(MAN) $(DOC) $(COMPLETION) $(SHARE)/samples
@@ -373,6 +378,7 @@ install: all ## copy program, manual pages, bash completion and sample traces be
 	$(if $(CUDA),install -D -m 755 $(CUDA) $(DESTDIR)$(PREFIX)/lib/lockstep/lockstep-cuda.so)
 	$(if $(MPI),install -D -m 755 $(MPI) $(DESTDIR)$(PREFIX)/lib/lockstep/lockstep-mpi.so)
 	$(Q)tools/man_pages.sh $(B)/lockstep $(MAN)
+	$(Q)for f in $(PLUGIN_HEADERS); do install -D -m 644 $$f $(INCLUDE)/$$f || exit 1; done
 	$(B)/lockstep help --completion > $(COMPLETION)/lockstep
 	install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC)
 	install -d $(DOC)/validation
@@ -383,7 +389,7 @@ install: all ## copy program, manual pages, bash completion and sample traces be
 	$(Q)for f in $(wildcard docs/labs/*.md docs/labs/*/* docs/examples/*); do install -D -m 644 $$f $(DOC)/$${f#docs/} || exit 1; done
 uninstall: ## remove what install copied
 	rm -f $(DESTDIR)$(PREFIX)/bin/lockstep $(MAN)/lockstep.1 $(MAN)/lockstep-*.1 $(COMPLETION)/lockstep
-	rm -rf $(DOC) $(SHARE) $(DESTDIR)$(PREFIX)/lib/lockstep
+	rm -rf $(DOC) $(SHARE) $(INCLUDE) $(DESTDIR)$(PREFIX)/lib/lockstep
 
 .PHONY: packages packages-test
 packages: ## install the packages building needs (apt)

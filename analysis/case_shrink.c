@@ -73,6 +73,8 @@ static bool shrink_request(struct random_case *c, int32_t i, struct shrink *s)
 	any |= shrink_number(c, &q->output, 0, s);
 	any |= shrink_number(c, &q->max_tokens, 1, s);
 	any |= shrink_number(c, &q->priority, 0, s);
+	any |= shrink_number(c, &q->tenant, 0, s);
+	any |= shrink_number(c, &q->slo_ttft_ms, 0, s);
 	any |= shrink_number(c, &q->n_segments, 0, s);
 	any |= drop_parents(c, i, s);
 	q = &c->reqs[i];

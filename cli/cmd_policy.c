@@ -1,12 +1,185 @@
-/* lockstep policy: policies of one's own: check whether one is sound. */
+/* lockstep policy: policies of one's own: write one, build it, check whether it is sound. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "analysis/jout.h"
 #include "analysis/plugin.h"
+#include "analysis/plugin_build.h"
 #include "analysis/policy_check.h"
 #include "cli/command.h"
 #include "core/err.h"
+#include "models/specs.h"
+#include "policies/registry.h"
+#include "policies/schema.h"
+
+/* --- new ---------------------------------------------------------------------------------------------------------- */
+
+#define PLACEHOLDER "my_policy"
+
+extern const struct spec_file policy_files[]; /* cli/new_policy, compiled in by the Makefile */
+
+struct new_opts {
+	const char *dir;
+};
+
+static const struct opt new_opts[] = {
+	{.name = "dir",
+	 .type = OPT_STRING,
+	 .offset = offsetof(struct new_opts, dir),
+	 .arg = "DIR",
+	 .help = "The folder to write into. Default: NAME."},
+};
+
+/* It becomes a C identifier, a file's name, and what runs are called by. */
+static int check_name(const char *name, struct err *e)
+{
+	static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+	static const char more[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+	static const char *const taken[] = {
+		"plan",   "run",      "admit",  "create",   "destroy", "params",   "auto",     "break",
+		"case",   "char",     "const",  "default",  "do",      "double",   "else",     "enum",
+		"extern", "float",    "for",    "goto",     "if",      "inline",   "int",      "long",
+		"return", "short",    "signed", "sizeof",   "static",  "struct",   "switch",   "typedef",
+		"union",  "unsigned", "void",   "volatile", "while",   "register", "continue", "self"};
+	if (!strchr(first, name[0]) || !name[0] || strspn(name, more) != strlen(name) || strlen(name) > POLICY_NAME_MAX)
+		return err_set(
+			e, ERR_INPUT,
+			"\"%.60s\" cannot be a policy's name: take up to %d letters, digits and '_', a letter first",
+			name, POLICY_NAME_MAX);
+	for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+		if (strcmp(name, taken[i]) == 0)
+			return err_set(e, ERR_INPUT, "\"%s\" is a word of C or of the file itself: take another name",
+				       name);
+	if (policy_find(name))
+		return err_set(e, ERR_INPUT, "a policy called \"%s\" is built in: take another name", name);
+	return ERR_NONE;
+}
+
+/* The text with the placeholder and the program's path filled in. */
+static void fill_in(FILE *f, const char *text, const char *name, const char *program)
+{
+	static const char path_mark[] = "@LOCKSTEP@";
+	while (*text) {
+		if (strncmp(text, PLACEHOLDER, sizeof PLACEHOLDER - 1) == 0) {
+			fputs(name, f);
+			text += sizeof PLACEHOLDER - 1;
+		} else if (strncmp(text, path_mark, sizeof path_mark - 1) == 0) {
+			fputs(program, f);
+			text += sizeof path_mark - 1;
+		} else {
+			fputc(*text++, f);
+		}
+	}
+}
+
+static int write_one(const struct spec_file *file, const char *dir, const char *name, struct err *e)
+{
+	char path[PATH_MAX], program[PATH_MAX] = "lockstep";
+	const char *dot = strrchr(file->path, '.');
+	ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+	if (n > 0)
+		program[n] = '\0';
+	/* A path that make would cut in pieces is left to PATH. */
+	if (strpbrk(program, " \t$#:'\"\\"))
+		snprintf(program, sizeof program, "lockstep");
+	if ((size_t)snprintf(path, sizeof path, "%s/%s%s", dir, dot ? name : file->path, dot ? dot : "") >= sizeof path)
+		return err_set(e, ERR_INPUT, "--dir is too long");
+	FILE *f = fopen(path, "wx");
+	if (!f)
+		return err_set(e, errno == EEXIST ? ERR_INPUT : ERR_IO, "%s %s", path,
+			       errno == EEXIST ? "is there already: nothing is overwritten" : strerror(errno));
+	fill_in(f, file->text, name, program);
+	bool bad = ferror(f);
+	if (fclose(f) != 0 || bad)
+		return err_set(e, ERR_IO, "%s cannot be written", path);
+	return ERR_NONE;
+}
+
+static int write_policy(const char *name, const char *dir, struct err *e)
+{
+	if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+		return err_set(e, ERR_INPUT, "folder %s cannot be made: %s", dir, strerror(errno));
+	int rc = ERR_NONE;
+	for (const struct spec_file *f = policy_files; rc == ERR_NONE && f->path; f++)
+		rc = write_one(f, dir, name, e);
+	return rc;
+}
+
+static int run_new(const struct command *c, int argc, char **argv)
+{
+	struct new_opts o = {0};
+	struct err e = {0};
+	char headers[PATH_MAX];
+	int n, rc = opts_parse(new_opts, c->n_opts, &o, argc, argv, &n, NULL, &e);
+	if (rc == ERR_NONE && n != 1)
+		rc = err_set(&e, ERR_INPUT, n ? "one name: \"%s\" is one too many" : "what is it called? Give a NAME%s",
+			     n ? argv[2] : "");
+	if (rc == ERR_NONE)
+		rc = check_name(argv[1], &e);
+	const char *dir = o.dir ? o.dir : argv[1];
+	if (rc == ERR_NONE)
+		rc = write_policy(argv[1], dir, &e);
+	if (rc != ERR_NONE)
+		return command_fail(c, &e);
+	printf("%s/%s.c and %s/Makefile are written. Now:\n\n"
+	       "    make -C %s\n"
+	       "    lockstep policy check %s/%s.so\n"
+	       "    lockstep compare --policies vllm_v1,%s%s/%s.so --dataset-name sample:azure --model llama-3.1-8b "
+	       "\\\n"
+	       "        --device h100-sxm\n",
+	       dir, argv[1], dir, dir, dir, argv[1], dir[0] == '/' ? "" : "./", dir, argv[1]);
+	if (plugin_headers(headers, sizeof headers, &e) != ERR_NONE)
+		printf("\nBut first: %s.\n", e.text);
+	return 0;
+}
+
+const struct command cmd_policy_new = {
+	.name = "policy new",
+	.synopsis = "[--dir DIR] NAME",
+	.summary = "Write a policy to start from: one C file and its Makefile",
+	.about =
+		"Writes NAME/NAME.c, a small complete policy with comments that say what everything is for, and a "
+		"NAME/Makefile that builds NAME.so with the headers of this program, installed or not. Nothing that is "
+		"there is overwritten. docs/plugin-policies.md goes on from there.",
+	.examples = "lockstep policy new mine && make -C mine && lockstep policy check mine/mine.so\n",
+	.opts = new_opts,
+	.n_opts = sizeof new_opts / sizeof *new_opts,
+	.run = run_new,
+};
+
+/* --- headers ----------------------------------------------------------------------------------------------------- */
+
+static int run_headers(const struct command *c, int argc, char **argv)
+{
+	struct err e = {0};
+	char dir[PATH_MAX];
+	int n, rc = opts_parse(NULL, 0, NULL, argc, argv, &n, NULL, &e);
+	if (rc == ERR_NONE && n)
+		rc = err_set(&e, ERR_INPUT, "\"%s\": it takes no words", argv[1]);
+	if (rc == ERR_NONE)
+		rc = plugin_headers(dir, sizeof dir, &e);
+	if (rc != ERR_NONE)
+		return command_fail(c, &e);
+	printf("-I%s\n", dir);
+	return 0;
+}
+
+const struct command cmd_policy_headers = {
+	.name = "policy headers",
+	.synopsis = "",
+	.summary = "Print the compiler's flag for the headers that plug-ins are built with",
+	.about =
+		"Prints -IDIR, the folder with core/policy.h of this program: for Makefiles. It is $LOCKSTEP_INCLUDE, "
+		"or "
+		"found from where the program lies: its source tree, or ../include/lockstep, where `make install` puts "
+		"them.",
+	.examples = "cc -shared -fPIC $(lockstep policy headers) -o mine.so mine.c\n",
+	.run = run_headers,
+};
 
 /* --- check -------------------------------------------------------------------------------------------------------- */
 
