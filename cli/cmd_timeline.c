@@ -8,8 +8,7 @@
 #include "analysis/text.h"
 #include "analysis/timeline.h"
 #include "cli/command.h"
-#include "cli/progress.h"
-#include "cli/recall.h"
+#include "cli/timeline_fill.h"
 #include "core/err.h"
 
 struct timeline_opts {
@@ -101,30 +100,6 @@ static int check(const struct timeline *t, const struct store *s, struct err *e)
 	return ERR_NONE;
 }
 
-/* Phases and steps of the run made again; where that cannot be done, of what is stored, and why is said. */
-static int fill(struct timeline *t, struct store *s, const struct timeline_opts *o, struct err *e)
-{
-	struct recalled r;
-	struct err why = {0};
-	struct progress bar;
-	if (o->totals)
-		return timeline_read_steps(t, s, e);
-	int rc = recall(&r, s, t->run.run_id, o->dataset_path, &why);
-	if (rc == ERR_NONE) {
-		const struct run_io io = {.stop = stop_flag(), .progress = progress_update, .ctx = &bar};
-		progress_begin(&bar, "making the run again", true);
-		rc = timeline_rerun(t, &r.recipe, &r.settings, &r.loaded.workload, &io, e);
-		progress_end(&bar);
-	} else if (rc == ERR_INPUT || rc == ERR_IO) {
-		fprintf(stderr, "note: %s; shown is what its totals say\n", why.text);
-		rc = timeline_read_steps(t, s, e);
-	} else {
-		err_set(e, why.code, "%s", why.text);
-	}
-	recall_free(&r);
-	return rc;
-}
-
 static void say(FILE *f, const struct timeline *t, const char *path, int64_t bytes)
 {
 	char left[256];
@@ -160,7 +135,7 @@ static int act(const struct timeline_opts *o, char **words, int n, struct err *e
 	if (rc == ERR_NONE)
 		rc = check(&t, s, e);
 	if (rc == ERR_NONE)
-		rc = fill(&t, s, o, e);
+		rc = timeline_fill(&t, s, o->dataset_path, o->totals, e);
 	if (rc == ERR_NONE) {
 		snprintf(name, sizeof name, "timeline-%" PRId64 ".json", run_id);
 		const char *path = o->output ? o->output : name;

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "analysis/text.h"
 #include "core/err.h"
 
 static int status_of(enum err_code code)
@@ -20,7 +21,10 @@ static int status_of(enum err_code code)
 
 int command_fail(const struct command *c, const struct err *e)
 {
+	char text[sizeof e->text + 8];
 	fflush(stdout); /* so that the error comes last where both go to one place */
-	fprintf(stderr, "lockstep %s: %s\n", c->name, e->text[0] ? e->text : "failed without saying why");
+	/* It may quote what stood in a trace or a file's name. */
+	text_clean(e->text[0] ? e->text : "failed without saying why", text, sizeof text);
+	fprintf(stderr, "lockstep %s: %s\n", c->name, text);
 	return status_of(e->code);
 }

@@ -36,6 +36,7 @@ static const struct command *const commands[] = {
 	&cmd_decisions,
 	&cmd_diff,
 	&cmd_timeline,
+	&cmd_show,
 	&cmd_profile,
 	&cmd_profile_list,
 	&cmd_profile_show,
