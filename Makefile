@@ -355,6 +355,10 @@ studies: ## write docs/studies/*.md: hundreds of runs, simulated and on this mac
 	+$(Q)$(MAKE) --no-print-directory $(B)/lockstep
 	$(Q)for s in $(STUDIES); do tools/study/$$s.sh $(B)/lockstep docs/studies || exit 1; done
 
+.PHONY: choosing
+choosing: $(B)/lockstep ## make the runs of docs/choosing.md again and write their figures into it; seconds
+	$(Q)tools/choosing.py $(B)/lockstep docs/choosing.md
+
 # --- first contact, installation ----------------------------------------------------------------------------------
 SAMPLE := traces/samples/azure_conv_sample.csv
 .PHONY: quickstart
