@@ -262,7 +262,7 @@ static int run(const struct command *c, int argc, char **argv)
 const struct command cmd_slo = {
 	.name = "slo",
 	.synopsis = "[OPTIONS] --model MODEL --devices DEVICE,... --goodput METRIC:MS... [--dataset-path] FILE",
-	.summary = "What meets objectives: the highest request rate, the fewest replicas, the cheapest devices",
+	.summary = "What meets objectives: the highest request rate, or the fewest replicas",
 	.about = "Finds, by bisection and for each configuration, the highest request rate at which a share of all "
 		 "requests "
 		 "meets every objective of --goodput; or, with --find replicas, the fewest replicas with which that "
