@@ -35,6 +35,7 @@ static const struct command *const commands[] = {
 	&cmd_calibrate,
 	&cmd_decisions,
 	&cmd_diff,
+	&cmd_explain,
 	&cmd_timeline,
 	&cmd_show,
 	&cmd_profile,
