@@ -203,6 +203,8 @@ static int put_all(struct jout *j, struct store *s, const struct report_options 
 	int rc = put_metric_names(j, e);
 	if (rc == ERR_NONE)
 		rc = put_runs(j, s, o, e);
+	if (rc == ERR_NONE)
+		rc = report_put_more(j, s, o, e);
 	jout_end(j, '}');
 	return rc;
 }

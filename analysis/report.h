@@ -56,4 +56,7 @@ int report_put_steps(struct jout *j, struct store *s, const struct store_report_
 int report_put_gantt(struct jout *j, struct store *s, int64_t run_id, const struct store_request *list, int64_t n,
 		     const struct report_room *room, const struct report_options *o, struct err *e);
 
+/* report_more.c: "validations", "searches", "sweeps": those that these runs have to do with, or all */
+int report_put_more(struct jout *j, struct store *s, const struct report_options *o, struct err *e);
+
 #endif

@@ -51,6 +51,7 @@
 	X(steps_js, "steps.js")                                                                                        \
 	X(gantt_js, "gantt.js")                                                                                        \
 	X(pairs_js, "pairs.js")                                                                                        \
+	X(more_js, "more.js")                                                                                          \
 	X(page_js, "page.js")
 
 #define PAGE_SPECS(X)                                                                                                  \

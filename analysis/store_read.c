@@ -192,6 +192,8 @@ static int delete_one(struct store *s, int64_t run_id, struct err *e)
 		"DELETE FROM inputs WHERE id BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295",
 		"DELETE FROM outputs WHERE id BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295",
 		"DELETE FROM metrics WHERE run_id = ?1",
+		("DELETE FROM validation_steps WHERE validation_id IN (SELECT validation_id FROM validations"
+		 " WHERE ?1 IN (executed_run_id, simulated_run_id))"),
 		("DELETE FROM validation_errors WHERE validation_id IN (SELECT validation_id FROM validations"
 		 " WHERE ?1 IN (executed_run_id, simulated_run_id))"),
 		"DELETE FROM validations WHERE ?1 IN (executed_run_id, simulated_run_id)",

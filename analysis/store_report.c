@@ -219,6 +219,16 @@ int store_report_steps(struct store *s, int64_t run_id, store_step_fn *each, voi
 
 /* --- anything else ------------------------------------------------------------------------------------------------ */
 
+int store_report_numbers(struct store *s, const char *sql, int64_t *ids, int64_t at_most, int64_t *n, struct err *e)
+{
+	sqlite3_stmt *q = NULL;
+	int step = SQLITE_DONE, rc = store_prepare(s, &q, sql, WHAT, e);
+	*n = 0;
+	while (rc == ERR_NONE && *n < at_most && (step = sqlite3_step(q)) == SQLITE_ROW)
+		ids[(*n)++] = sqlite3_column_int64(q, 0);
+	return end(s, q, rc, step, e);
+}
+
 static void put_column(sqlite3_stmt *q, int c, struct jout *j)
 {
 	const char *name = sqlite3_column_name(q, c);

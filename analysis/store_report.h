@@ -54,6 +54,8 @@ struct store_step {
 typedef int store_step_fn(void *ctx, const struct store_step *step);
 int store_report_steps(struct store *s, int64_t run_id, store_step_fn *each, void *ctx, struct err *e);
 
+/* The first column of a query's first rows: numbers into ids[at_most]. */
+int store_report_numbers(struct store *s, const char *sql, int64_t *ids, int64_t at_most, int64_t *n, struct err *e);
 /* Every row of a query as an array of objects, one key for each column, into *j. The numbers ?1 and ?2 are bound. */
 int store_report_rows(struct store *s, const char *sql, int64_t a, int64_t b, struct jout *j, const char *key,
 		      struct err *e);

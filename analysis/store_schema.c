@@ -399,6 +399,15 @@ static const char *const migrations[] = {
 	" uncertain INTEGER NOT NULL,"
 	" PRIMARY KEY (validation_id, what, part, statistic)"
 	") STRICT, WITHOUT ROWID;"
+	"CREATE TABLE validation_steps ("
+	" validation_id INTEGER NOT NULL,"
+	" step INTEGER NOT NULL," /* of the executed run */
+	" kind TEXT NOT NULL," /* prefill, decode, mixed */
+	" measured_ns REAL,"
+	" predicted_ns REAL,"
+	" again_ns REAL," /* executed once more; NULL: not reached */
+	" PRIMARY KEY (validation_id, step)"
+	") STRICT, WITHOUT ROWID;"
 	"CREATE INDEX validations_executed ON validations (executed_run_id);"
 
 	/* Cost parameters fitted to measured logs: analysis/calibrate.h. */

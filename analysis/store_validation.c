@@ -113,6 +113,24 @@ static int add_errors(struct store *s, const struct validate_result *r, int64_t 
 	return rc;
 }
 
+static int add_steps(struct store *s, const struct validate_result *r, int64_t id, struct err *e)
+{
+	struct binder b = {0};
+	int rc = store_prepare(s, &b.q, "INSERT INTO validation_steps VALUES (?, ?, ?, ?, ?, ?)", WHAT, e);
+	for (int64_t i = 0; rc == ERR_NONE && i < r->n_points; i++) {
+		const struct validate_point *p = &r->points[i];
+		bind_int(&b, id);
+		bind_int(&b, i);
+		bind_text(&b, validate_kind_keys[p->kind]);
+		bind_real(&b, p->measured_ns);
+		bind_real(&b, p->predicted_ns);
+		bind_real(&b, p->again_ns);
+		rc = store_run_once(s, &b, WHAT, e);
+	}
+	sqlite3_finalize(b.q);
+	return rc;
+}
+
 int store_validation(struct store *s, const struct validate_result *r, int64_t *id, struct err *e)
 {
 	*id = 0;
@@ -123,6 +141,8 @@ int store_validation(struct store *s, const struct validate_result *r, int64_t *
 	int64_t added = sqlite3_last_insert_rowid(s->db);
 	if (rc == ERR_NONE)
 		rc = add_errors(s, r, added, e);
+	if (rc == ERR_NONE)
+		rc = add_steps(s, r, added, e);
 	if (rc == ERR_NONE)
 		rc = store_exec(s, "COMMIT", WHAT, e);
 	if (rc)

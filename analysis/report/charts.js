@@ -249,11 +249,18 @@ const charts = (function () {
 	}
 
 	/* x under the pointer */
-	function under_pointer(c, event) {
+	function across(c, event) {
 		const box = c.plot.querySelector("svg").getBoundingClientRect();
 		const x = (event.clientX - box.left) - c.view.origin()[0];
 		const domain = c.view.signal("xdomain");
 		return between(Math.min(1, Math.max(0, x / plotWidth(c))), domain, c.options.x.log);
+	}
+
+	/* y there */
+	function up(c, event) {
+		const box = c.plot.querySelector("svg").getBoundingClientRect(), height = c.view.scale("y").range()[0];
+		const y = 1 - (event.clientY - box.top - c.view.origin()[1]) / height;
+		return between(Math.min(1, Math.max(0, y)), c.ydomain, c.options.y.log);
 	}
 
 	function plotWidth(c) {
@@ -266,7 +273,7 @@ const charts = (function () {
 		c.plot.addEventListener("pointermove", event => {
 			if (!c.view)
 				return;
-			const x = under_pointer(c, event);
+			const x = across(c, event);
 			if (from !== null)
 				c.view.signal("brush", [from, x]);
 			c.point(x, event);
@@ -279,13 +286,13 @@ const charts = (function () {
 		c.plot.addEventListener("pointerdown", event => {
 			if (!c.view || event.button !== 0)
 				return;
-			from = under_pointer(c, event);
+			from = across(c, event);
 			c.plot.setPointerCapture(event.pointerId);
 		});
 		c.plot.addEventListener("pointerup", event => {
 			if (!c.view || from === null)
 				return;
-			const to = under_pointer(c, event), low = Math.min(from, to), high = Math.max(from, to), log = c.options.x.log;
+			const to = across(c, event), low = Math.min(from, to), high = Math.max(from, to), log = c.options.x.log;
 			from = null;
 			c.view.signal("brush", null);
 			const share = (lift(log, high) - lift(log, low)) / (lift(log, c.domain[1]) - lift(log, c.domain[0]));
@@ -299,7 +306,7 @@ const charts = (function () {
 			if (!c.view || !(event.ctrlKey || event.metaKey))
 				return;
 			event.preventDefault();
-			c.zoom(zoomed(c.domain, c.full, under_pointer(c, event), event.deltaY > 0 ? 1.25 : 0.8, c.options.x.log));
+			c.zoom(zoomed(c.domain, c.full, across(c, event), event.deltaY > 0 ? 1.25 : 0.8, c.options.x.log));
 		}, {passive: false});
 	}
 
@@ -339,7 +346,8 @@ const charts = (function () {
 
 	/* --- series over an axis --- */
 
-	/* o: title, about, x and y {label, log, format, fromZero}, series [{name, color, band}], readout(x, shown) -> {title, rows},
+	/* o: title, about, x and y {label, log, format, fromZero}, series [{name, color, band}], readout(x, shown, y) -> {title, rows, x}
+	 * (y under the pointer, null without one; x where its line is to stand),
 	 * data(domain, pixels, shown) -> {lines, bands, dots}: rows of {series, x, y | lo, hi, shape}; full: domain of x; limits
 	 * [{y, text}]; group: charts of one group zoom together; table() */
 	function series(o) {
@@ -382,7 +390,7 @@ const charts = (function () {
 				c.said.textContent = "";
 				return void c.view.signal("at", null).runAsync();
 			}
-			const read = o.readout(x, shown);
+			const read = o.readout(x, shown, event ? up(c, event) : null);
 			c.view.signal("at", read.x === undefined ? x : read.x).runAsync();
 			if (event)
 				showTip(event.clientX, event.clientY, read.title, read.rows);

@@ -25,7 +25,8 @@ const elements = (function () {
 	function table(caption, head, rows, className) {
 		const t = make("table", {class: className});
 		t.append(make("caption", null, caption));
-		t.append(make("thead", null, make("tr", null, head.map(c => cell("th", c, {scope: "col"})))));
+		if (head.some(c => c !== ""))
+			t.append(make("thead", null, make("tr", null, head.map(c => cell("th", c, {scope: "col"})))));
 		t.append(make("tbody", null, rows.map(r => make("tr", null, r.map((c, i) =>
 			i === 0 ? cell("th", c, {scope: "row"}) : cell("td", c))))));
 		return make("div", {class: "scroll " + (className || ""), tabindex: "0", role: "region", "aria-label": caption}, t);

@@ -187,6 +187,9 @@ const sections = [
 	{id: "steps", title: "Steps", build: () => eachRun(steps.of)},
 	{id: "roofline", title: "Roofline", build: () => eachRun(steps.roofline)},
 	{id: "requests", title: "Requests", build: () => eachRun(gantt.of)},
+	{id: "validation", title: "Validation", build: () => more.validations(data)},
+	{id: "objectives", title: "Objectives", build: () => more.searches(data)},
+	{id: "experiments", title: "Experiments", build: () => more.sweeps(data)},
 	{id: "workload", title: "Workload", build: () => latency.workload(charted)},
 	{id: "settings", title: "Settings", build: settings}
 ];

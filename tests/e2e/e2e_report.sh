@@ -82,6 +82,20 @@ expect "few steps are all there" same "$(data "$page" | jq -c '.runs[0].steps | 
 expect "every step lies under the roofs" holds "$(data "$page")" '.runs[0].roofline | (.cells | map(.[1]) | add) == .steps and .steps > 30 and .bytes_per_s == 300e9
 	and (. as $r | .cells | all(.[2] / .[4] * 1e9 <= $r.flops_per_s and .[2] / .[4] * 1e9 <= .[2] / .[3] * $r.bytes_per_s))'
 
+# --- searches and experiments
+run slo --model llama-3.1-8b --devices l40s,h100-sxm --policies chunked --goodput ttft:500 tpot:80 --db "$db" --num-prompts 100 --quiet "$tmp/made.jsonl"
+echo '{"name": "two", "base": {"dataset-path": "'"$tmp/made.jsonl"'", "cost-model": "constant:10ms", "num-gpu-blocks-override": 400, "num-prompts": 50}, "grid": {"policy": ["chunked", "continuous"]}}' >"$tmp/two.json"
+run sweep --db "$db" --quiet "$tmp/two.json"
+expect "a sweep" test "$status" -eq 0
+run report --all --db "$db" -o "$page"
+json=$(data "$page")
+expect "--all shows searches, every point of them" same "$(jq -c '[.searches | length, (.[0].configurations | length), (.[0].points | map(.attainment) | add)]' <<<"$json")" \
+	"$(sqlite3 -json "$db" "select (select count(*) from slo_searches) a, (select count(*) from slo_configurations) b, (select sum(attainment) from slo_points) c" | jq -c '.[0] | [.a, .b, .c]')"
+expect "and experiments with the figures of their runs" same "$(jq -c '.sweeps[0].points | map([.run_id, .p99_ttft_ms])' <<<"$json")" \
+	"$(sqlite3 -json "$db" "select run_id, value from sweep_points join metrics using (run_id) where name = 'p99_ttft_ms' order by position" | jq -c 'map([.run_id, .value])')"
+run report 1 --db "$db" -o "$page"
+expect "but not beside a run that has nothing to do with them" holds "$(data "$page")" '.sweeps == [] and .validations == []'
+
 # --- runs without requests, and refusals
 run replay "${sim[@]}" --policy chunked --num-prompts 20 --record none "$tmp/made.jsonl"
 run report --db "$db" -o "$page"

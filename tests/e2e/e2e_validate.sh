@@ -40,6 +40,17 @@ expect "executed and simulated" same "$(sql 'select count(*) from validations v 
 	and a.workload_hash = b.workload_hash and a.num_gpu_blocks = b.num_gpu_blocks')" 3
 expect "with their errors" same "$(sql "select count(*) from validation_errors where what = 'ttft' and statistic = 'p50'
 	and measured > 0 and simulated > 0")" 3
+expect "and every executed step, predicted" same "$(sql "select group_concat(n) from (select count(*) n from validation_steps where measured_ns > 0 and predicted_ns > 0
+	group by validation_id)")" "$(sql 'select group_concat(steps) from validations')"
+run report --all --db "$db" -o "$tmp/report.html"
+if [ "$status" -eq 2 ] && has "$err" "libjs-vega"; then
+	skip "validations in the report: Vega is not installed (libjs-vega)"
+else
+	page=$(sed -n 's#^<script type="application/json" id="data">\(.*\)</script>$#\1#p' "$tmp/report.html")
+	expect "the report shows validations" holds "$page" '.validations | length == 3 and all((.steps | length) == .row[0].steps and (.errors | length) > 20)'
+	expect "with the figures of the database" same "$(jq '[.validations[].steps[].predicted_ns] | add | round' <<<"$page")" \
+		"$(sql 'select cast(round(sum(predicted_ns)) as int) from validation_steps')"
+fi
 expect "the profile it measured is kept" same "$(sql 'select count(*) from profiles')" 1
 run decisions --db "$db" 5
 expect "an executed run's decisions can be had again" test "$status" -eq 0 -a -n "$out"

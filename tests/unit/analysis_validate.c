@@ -708,10 +708,15 @@ static void a_validation_is_stored_with_its_runs(void)
 		   b.r.steps[VALIDATE_DECODES].bias, 0);
 	struct validate_row rows[VALIDATE_ROWS];
 	CHECK_INT(query(path, "SELECT count(*) FROM validation_errors"), validate_rows(&b.r, rows));
+	CHECK_INT(query(path, "SELECT count(*) FROM validation_steps"), b.r.n_points);
+	CHECK_NEAR(query(path, "SELECT avg(abs(predicted_ns / measured_ns - 1)) * 100 FROM validation_steps WHERE "
+			       "measured_ns > 0"),
+		   b.r.steps[VALIDATE_ALL].mape, 1e-9);
 	/* It goes with either of its runs. */
 	CHECK_INT(store_delete(b.io.store, &b.r.simulated.run_id, 1, false, &e), ERR_NONE);
 	CHECK_INT(query(path, "SELECT count(*) FROM validations"), 0);
 	CHECK_INT(query(path, "SELECT count(*) FROM validation_errors"), 0);
+	CHECK_INT(query(path, "SELECT count(*) FROM validation_steps"), 0);
 	store_close(b.io.store);
 	tear_down(&b);
 }
