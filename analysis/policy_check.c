@@ -20,7 +20,7 @@
 
 const char *const check_verdict_names[] = {"passed", "failed", "warned", "skipped"};
 
-enum { DIED = 77, SHRINK_TRIES = 600, NAP_NS = 2000000 };
+enum { DIED = 77, SHRINK_TRIES = 600, NAP_NS = 100000, LONG_NAP_NS = 5000000 };
 #define SHRINK_S 3.0
 
 /* What a child says. */
@@ -165,13 +165,15 @@ static void wait_for(struct checking *c, pid_t pid, double until)
 	struct findings *f = c->found;
 	int status = 0;
 	bool killed = false, stopped = false;
+	long nap_ns = NAP_NS;
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		stopped |= c->o->stop && *c->o->stop;
 		if (!killed && (stopped || now_s() > until)) {
 			kill(pid, SIGKILL);
 			killed = true;
 		}
-		nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+		nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
+		nap_ns = nap_ns < LONG_NAP_NS ? nap_ns + nap_ns / 4 : LONG_NAP_NS;
 	}
 	if (f->finished || stopped || (WIFEXITED(status) && WEXITSTATUS(status) == DIED))
 		return;

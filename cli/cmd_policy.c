@@ -374,7 +374,7 @@ static int run_check(const struct command *c, int argc, char **argv)
 const struct command cmd_policy_check = {
 	.name = "policy check",
 	.synopsis = "[OPTIONS] ./MINE.so",
-	.summary = "Look whether a policy is sound: random workloads, tight memory, limits, repeatability",
+	.summary = "Check whether a policy is sound, on thousands of random workloads",
 	.about =
 		"Serves thousands of small random workloads with a policy (a plug-in's file, or the name of a built-in "
 		"one) on the "
