@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analysis/plugin_build.h"
 #include "analysis/text.h"
 #include "cli/lab.h"
 #include "cli/lab_child.h"
@@ -142,7 +143,8 @@ static int test_figure(struct grading *g, const json_t *test, struct err *e)
 		       command ? command : "", command ? "`" : "", hint ? hint : "");
 }
 
-static int one_requirement(struct grading *g, const json_t *r, struct err *e)
+/* *missed: there is a figure, and it is not good enough. */
+static int one_requirement(struct grading *g, const json_t *r, bool *missed, struct err *e)
 {
 	const char *what = json_string_value(json_object_get(r, "what"));
 	const char *unit = json_string_value(json_object_get(r, "unit"));
@@ -153,6 +155,7 @@ static int one_requirement(struct grading *g, const json_t *r, struct err *e)
 	rc = rc ? rc : grading_value(g, most ? most : least, &bound, e);
 	if (rc != ERR_NONE || (most ? v <= bound : v >= bound))
 		return rc;
+	*missed = true;
 	return err_set(e, ANSWER_WRONG, "%s is %s %s; it must be %s %s", what ? what : "a figure",
 		       text_value(v, unit ? unit : "x", a), unit ? unit : "", most ? "at most" : "at least",
 		       text_value(bound, unit ? unit : "x", b));
@@ -163,14 +166,15 @@ static int test_require(struct grading *g, const json_t *test, struct grade_test
 	const json_t *r;
 	size_t i;
 	int rc = ERR_NONE;
+	bool missed = false;
 	json_array_foreach(json_object_get(test, "require"), i, r)
 	{
-		rc = one_requirement(g, r, e);
+		rc = one_requirement(g, r, &missed, e);
 		if (rc != ERR_NONE)
 			break;
 	}
 	const char *why = json_string_value(json_object_get(test, rc ? "hint" : "why"));
-	if (rc == ANSWER_WRONG && why && strlen(e->text) + strlen(why) + 4 < sizeof e->text)
+	if (missed && why && strlen(e->text) + strlen(why) + 4 < sizeof e->text)
 		snprintf(e->text + strlen(e->text), sizeof e->text - strlen(e->text), ". %s", why);
 	else if (rc == ERR_NONE)
 		snprintf(t->message, sizeof t->message, "%s", why ? why : "");
@@ -284,9 +288,66 @@ static int read_answers(const struct lab *l, const char *path, json_t **to, stru
 	return *to ? ERR_NONE : err_set(e, e->code ? e->code : ERR_MEMORY, "out of memory (answers)");
 }
 
+/* The first complaint of a compiler, without its path. */
+static void complaint(const char *errors, const char *path, char *to, size_t size)
+{
+	const char *at = strstr(errors, "error:");
+	while (at && at > errors && at[-1] != '\n')
+		at--;
+	at = at ? at : errors;
+	size_t n = strlen(path);
+	if (strncmp(at, path, n) == 0 && at[n] == ':')
+		snprintf(to, size, "line %.*s", (int)strcspn(at + n + 1, "\n"), at + n + 1);
+	else
+		snprintf(to, size, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+/* The student's C file becomes policy.so in the folder; *why: what the compiler has against it, "" = nothing. ERR_INPUT when it
+ * is not the student's fault. */
+static int compile(struct grading *g, const char *path, char so[300], char why[600], struct err *e)
+{
+	static const char *const compilers[] = {"cc", "gcc", "clang"};
+	char headers[512], include[600];
+	const char *own = getenv("CC");
+	if (plugin_headers(headers, sizeof headers, e) != ERR_NONE)
+		return e->code;
+	snprintf(include, sizeof include, "-I%s", headers);
+	snprintf(so, 300, "%s/policy.so", g->folder);
+	for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++) {
+		const char *argv[] = {own && own[0] ? own : compilers[i],
+				      "-std=c17",
+				      "-O2",
+				      "-g",
+				      "-fPIC",
+				      "-shared",
+				      include,
+				      "-o",
+				      so,
+				      path,
+				      NULL};
+		struct child c = {.argv = argv, .seconds = g->seconds, .stop = g->stop};
+		struct child_result r;
+		int rc = child_run(&c, &r, e);
+		if (rc != ERR_NONE)
+			return rc;
+		bool there = r.status != 127;
+		why[0] = '\0';
+		if (r.timed_out || r.too_much)
+			snprintf(why, 600, "the compiler comes to no end");
+		else if (r.status != 0)
+			complaint(r.errors, path, why, 600);
+		if (r.status != 0 && !why[0])
+			snprintf(why, 600, "the compiler fails without a word");
+		child_free(&r);
+		if (there)
+			return ERR_NONE;
+	}
+	return err_set(e, ERR_INPUT, "no C compiler: cc, gcc or clang (or CC=...) is needed to grade a policy");
+}
+
 int lab_grade(const struct lab *l, const char *path, const struct grade_options *o, struct grade *to, struct err *e)
 {
-	char folder[256] = "", where[300];
+	char folder[256] = "", where[300], so[300] = "", why[600] = "";
 	json_t *answers = NULL;
 	*to = (struct grade){0};
 	snprintf(where, sizeof where, "lab %s: grade.json", l->name);
@@ -303,6 +364,10 @@ int lab_grade(const struct lab *l, const char *path, const struct grade_options 
 	g.answers = answers;
 	if (rc == ERR_NONE)
 		rc = make_folder(l, folder, e);
+	if (rc == ERR_NONE && l->policy)
+		rc = compile(&g, path, so, why, e);
+	g.policy = so[0] && !why[0] ? so : NULL;
+	g.no_policy = why[0] ? why : NULL;
 	if (rc == ERR_NONE)
 		rc = run_tests(&g, to, e);
 	if (folder[0])

@@ -97,6 +97,8 @@ static int replace(struct grading *g, const char *name, char *to, struct err *e)
 		snprintf(to, WORD_MAX, "%s", g->policy);
 		return ERR_NONE;
 	}
+	if (strcmp(name, "policy") == 0 && g->no_policy)
+		return err_set(e, ANSWER_WRONG, "it does not compile: %s", g->no_policy);
 	if (json_object_get(json_object_get(g->spec, "traces"), name))
 		return make_trace(g, name, to, e);
 	const char *dot = strchr(name, '.');
@@ -207,6 +209,29 @@ static void last_line(const char *errors, char *to, size_t size)
 			*p = ' ';
 }
 
+/* The grader's folder is nobody's business: "policy.so" is enough. */
+static void drop_folder(char *text, const char *folder)
+{
+	size_t n = strlen(folder);
+	for (char *at; n && (at = strstr(text, folder)) && at[n] == '/';)
+		memmove(at, at + n + 1, strlen(at + n + 1) + 1);
+}
+
+/* Of `lockstep policy check --json`: the first check that failed, in its words; NULL: there is none. */
+static json_t *failed_check(const json_t *printed)
+{
+	const json_t *check;
+	size_t i;
+	json_array_foreach(json_object_get(printed, "checks"), i, check)
+	{
+		const char *verdict = text_of(check, "verdict"), *name = text_of(check, "name"),
+			   *text = text_of(check, "text");
+		if (verdict && name && text && strcmp(verdict, "failed") == 0)
+			return json_sprintf("check \"%s\": %s", name, text);
+	}
+	return NULL;
+}
+
 /* What a run printed, or a string that says why there is nothing. */
 static json_t *judge(const struct grading *g, const struct child_result *r)
 {
@@ -216,12 +241,17 @@ static json_t *judge(const struct grading *g, const struct child_result *r)
 	if (r->too_much)
 		return json_string("printed without end");
 	if (r->signal)
-		return json_sprintf("crashed: %s%s", strsignal(r->signal),
-				    strstr(r->errors, "policy") ? " in the policy" : "");
+		return json_sprintf("crashed: %s", strsignal(r->signal));
 	json_t *printed = json_loads(r->out, JSON_ALLOW_NUL, NULL);
 	if (r->status == 0 && printed)
 		return printed;
+	json_t *check = failed_check(printed);
+	if (check) {
+		json_decref(printed);
+		return check;
+	}
 	last_line(r->errors, text, sizeof text);
+	drop_folder(text, g->folder);
 	const char *said = text_of(printed, "status_text");
 	json_t *why = json_sprintf("%s", said ? said : text[0] ? text : "ended without a word");
 	json_decref(printed);

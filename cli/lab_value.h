@@ -20,7 +20,8 @@ struct grading {
 	const char *where; /* what to call it in errors */
 	const json_t *answers; /* the student's file; empty of a policy */
 	const char *folder; /* with the lab's files; runs and traces are made in it */
-	const char *policy; /* the compiled policy, or NULL */
+	const char *policy; /* the compiled policy; NULL: there is none, and */
+	const char *no_policy; /* why; NULL as well: it is no lab with one */
 	uint64_t seed;
 	double seconds; /* each run may take */
 	const volatile int *stop;
