@@ -384,7 +384,7 @@ install: all ## copy program, manual pages, bash completion and sample traces be
 	$(Q)tools/man_pages.sh $(B)/lockstep $(MAN)
 	$(Q)for f in $(PLUGIN_HEADERS); do install -D -m 644 $$f $(INCLUDE)/$$f || exit 1; done
 	$(B)/lockstep help --completion > $(COMPLETION)/lockstep
-	install -m 644 README.md LICENSE $(wildcard docs/*.md) $(DOC)
+	install -m 644 README.md LICENSE $(wildcard docs/*.md docs/*.png) $(DOC)
 	install -d $(DOC)/validation
 	install -m 644 $(wildcard docs/validation/*.md) $(DOC)/validation
 	install -d $(DOC)/studies

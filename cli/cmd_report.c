@@ -53,34 +53,58 @@ static const struct opt opts[] = {
 
 /* --- which runs --------------------------------------------------------------------------------------------------- */
 
-static int named_runs(struct store *s, char **words, int n, int64_t *ids, struct err *e)
+struct chosen {
+	int64_t *ids;
+	int64_t n, cap;
+};
+
+static int choose(struct chosen *c, int64_t id, struct err *e)
 {
-	for (int i = 0; i < n; i++) {
-		int rc = store_resolve(s, words[i], &ids[i], e);
-		if (rc)
-			return rc;
-		for (int k = 0; k < i; k++)
-			if (ids[k] == ids[i])
-				return err_set(e, ERR_INPUT, "run %" PRId64 " is named twice", ids[i]);
-	}
+	for (int64_t k = 0; k < c->n; k++)
+		if (c->ids[k] == id)
+			return err_set(e, ERR_INPUT, "run %" PRId64 " is named twice", id);
+	if (mem_grow((void **)&c->ids, &c->cap, c->n + 1, sizeof *c->ids))
+		return err_no_memory(e, "run numbers");
+	c->ids[c->n++] = id;
 	return ERR_NONE;
 }
 
-static int find_runs(struct store *s, bool all, char **words, int n, int64_t **ids, int64_t *n_ids, struct err *e)
+/* Those there are from `from` to `to`. */
+static int choose_range(struct chosen *c, struct store *s, int64_t from, int64_t to, struct err *e)
 {
-	static char latest[] = "latest";
-	char *alone[] = {latest};
-	if (all) {
-		int rc = store_run_ids(s, ids, n_ids, e);
-		return rc == ERR_NONE && *n_ids == 0
-			       ? err_set(e, ERR_INPUT, "%s: there are no runs in this database", store_path(s))
-			       : rc;
-	}
-	*n_ids = n > 0 ? n : 1;
-	*ids = mem_zalloc((size_t)*n_ids, sizeof **ids);
-	if (!*ids)
-		return err_no_memory(e, "run numbers");
-	return named_runs(s, n > 0 ? words : alone, (int)*n_ids, *ids, e);
+	int64_t *all = NULL, n = 0, before = c->n;
+	int rc = store_run_ids(s, &all, &n, e);
+	for (int64_t i = 0; rc == ERR_NONE && i < n; i++)
+		if (all[i] >= from && all[i] <= to)
+			rc = choose(c, all[i], e);
+	mem_free(all);
+	if (rc == ERR_NONE && c->n == before)
+		rc = err_set(e, ERR_INPUT, "%s: there is no run from %" PRId64 " to %" PRId64, store_path(s), from, to);
+	return rc;
+}
+
+/* "3", "latest", "3-5" */
+static int choose_named(struct chosen *c, struct store *s, const char *word, struct err *e)
+{
+	int64_t from, to, id;
+	int used = 0;
+	if (sscanf(word, "%" SCNd64 "-%" SCNd64 "%n", &from, &to, &used) == 2 && used > 0 && !word[used] && from > 0 &&
+	    to > 0)
+		return choose_range(c, s, from, to, e);
+	int rc = store_resolve(s, word, &id, e);
+	return rc ? rc : choose(c, id, e);
+}
+
+static int choose_runs(struct chosen *c, struct store *s, bool all, char **words, int n, struct err *e)
+{
+	if (all)
+		return choose_range(c, s, INT64_MIN, INT64_MAX, e);
+	if (n == 0)
+		return choose_named(c, s, "latest", e);
+	int rc = ERR_NONE;
+	for (int i = 0; rc == ERR_NONE && i < n; i++)
+		rc = choose_named(c, s, words[i], e);
+	return rc;
 }
 
 /* --- phases of requests, by making a run again --------------------------------------------------------------------- */
@@ -202,17 +226,17 @@ static void say(const struct report_opts *o, int64_t n)
 static int act(const struct report_opts *o, char **words, int n, struct err *e)
 {
 	struct store *s;
-	int64_t *ids = NULL, n_ids = 0;
+	struct chosen c = {0};
 	if (o->all && n > 0)
 		return err_set(e, ERR_INPUT, "--all stands for every run: \"%s\" beside it says nothing", words[0]);
 	int rc = store_open(&s, o->db, true, e);
 	if (rc)
 		return rc;
-	rc = find_runs(s, o->all, words, n, &ids, &n_ids, e);
+	rc = choose_runs(&c, s, o->all, words, n, e);
 	if (rc == ERR_NONE) {
 		struct remake remake = {s, o->phases};
-		const struct report_options what = {.run_ids = ids,
-						    .n_runs = n_ids,
+		const struct report_options what = {.run_ids = c.ids,
+						    .n_runs = c.n,
 						    .all = o->all,
 						    .vega_folder = REPORT_VEGA_FOLDER,
 						    .phases = tell_phases,
@@ -220,8 +244,8 @@ static int act(const struct report_opts *o, char **words, int n, struct err *e)
 		rc = write_page(o->output, s, &what, e);
 	}
 	if (rc == ERR_NONE)
-		say(o, n_ids);
-	mem_free(ids);
+		say(o, c.n);
+	mem_free(c.ids);
 	store_close(s);
 	return rc;
 }
@@ -262,6 +286,8 @@ const struct command cmd_report = {
 		    "lockstep report\n"
 		    "# two runs of the same workload against each other\n"
 		    "lockstep report 1 3 -o a-b.html\n"
+		    "# what one command line made\n"
+		    "lockstep report 4-9\n"
 		    "# everything in a database\n"
 		    "lockstep report --db lockstep.db --all -o all.html\n",
 	.opts = opts,

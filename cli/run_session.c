@@ -543,10 +543,16 @@ void session_print_end(FILE *f, const struct session *s)
 	if (*stop_flag())
 		fprintf(f, "Interrupted: the figures are of what was done until then%s.\n",
 			s->n_results < s->arms.n ? ", and some runs were not begun" : "");
+	const char *path = stored ? store_path(s->store) : "";
+	bool usual = strcmp(path, "lockstep.db") == 0;
 	if (stored == 1)
-		fprintf(f, "Stored as run %" PRId64 " in %s; `lockstep runs show %" PRId64 "` shows it again.\n", first,
-			store_path(s->store), first);
+		fprintf(f,
+			"Stored as run %" PRId64 " in %s; `lockstep report %s%s%s%" PRId64
+			"` makes a page with charts of it.\n",
+			first, path, usual ? "" : "--db ", usual ? "" : path, usual ? "" : " ", first);
 	else if (stored > 1)
-		fprintf(f, "Stored as runs %" PRId64 " to %" PRId64 " in %s; `lockstep runs` lists them.\n", first,
-			last, store_path(s->store));
+		fprintf(f,
+			"Stored as runs %" PRId64 " to %" PRId64 " in %s; `lockstep report %s%s%s%" PRId64 "-%" PRId64
+			"` makes a page with charts of them.\n",
+			first, last, path, usual ? "" : "--db ", usual ? "" : path, usual ? "" : " ", first, last);
 }

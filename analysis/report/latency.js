@@ -42,7 +42,7 @@ const latency = (function () {
 		return charts.series({
 			title: kind.name + ", distribution",
 			about: kind.about + (log ? " Logarithmic axis." : "") + (thinned ?
-				" Drawn through some of the values: the least and the greatest each, and evenly spread ones between; the table is of all." : ""),
+				" Drawn through " + format.count(Math.max(...with_.map(r => r.curves[kind.key].rank.length))) + " of the values, all extremes among them; the table is of all." : ""),
 			x: {label: axis, log, format: kind.tokens ? "number" : "ms"},
 			y: {label: "share of requests", format: "percent", domain: [0, 1]},
 			full: charts.roomy([low, high], log, false).map((v, i) => !log && i === 0 && low >= 0 ? Math.max(0, v) : v),
@@ -86,7 +86,7 @@ const latency = (function () {
 		return charts.series({
 			title: kind.name + " over time",
 			about: "By the time of arrival, in stretches of " + format.ms(width) + (with_.length > 1 ? " (of the first run)" : "") +
-				": line, the median; band, from the least to the greatest" + (one ? "; dashed, p99." : "; the table has p99 as well."),
+				": line, the median; band, from the least to the greatest; the table has p99 as well.",
 			x: {label: "time of arrival, " + unit.name, format: "time"},
 			y: {label: kind.name, log, format: "ms"},
 			full: [first / unit.seconds, Math.max(last / unit.seconds, first / unit.seconds + 1e-9)],

@@ -38,7 +38,7 @@ function themeButton() {
 
 function top_(sections) {
 	const one = runs.length === 1;
-	const title = one ? runs[0].label + ", run " + runs[0].run_id : runs.length + " runs";
+	const title = one ? runs[0].label + ", run " + runs[0].run_id : runs.length <= 4 ? runs.map(r => r.label).join(", ") : runs.length + " runs";
 	document.title = title + " – Lockstep report";
 	const first = charted[0] || runs[0];
 	const same = key => runs.every(r => r[key] === first[key]) ? first[key] : "";

@@ -69,7 +69,7 @@ expect "a report" test "$status" -eq 0
 # --- as it is
 open_page "$page" 1300
 out=$(cat "$tmp/console")
-expect "under its own policy the page shows itself" grep -q '<h1>2 runs</h1>' "$tmp/dom"
+expect "under its own policy the page shows itself" grep -q '<h1>chunked, continuous</h1>' "$tmp/dom"
 expect "and says nothing on the console" test ! -s "$tmp/console"
 # Charts are made when they come into sight, which takes a picture.
 timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-extensions --no-first-run --user-data-dir="$tmp/profile" \

@@ -3,7 +3,7 @@
 # shellcheck source=tests/support/e2e.sh
 . "$(dirname "$0")/../support/e2e.sh"
 db=$tmp/r.db page=$tmp/r.html
-sim=(--cost-model "linear:a=5ms,b=20us,c=100us" --num-gpu-blocks-override 400 --db "$db" --quiet)
+sim=(--cost-model "linear:a=5ms,b=20us,c=100us" --num-gpu-blocks-override 400 --db "$db")
 "$LOCKSTEP" trace generate --num-prompts 300 --seed 3 "$tmp/made.jsonl" >/dev/null || exit 1
 
 # The data of the page $1.
@@ -13,6 +13,7 @@ sql() { sqlite3 "$db" "$1"; }
 expect "no database is refused" refused "makes a database" report --db "$tmp/none.db" -o "$page"
 run compare "${sim[@]}" --policies continuous,chunked --record steps "$tmp/made.jsonl"
 expect "two runs are stored" test "$status" -eq 0
+expect "and it is said how to look at them" has "$out" "Stored as runs 1 to 2 in $db; \`lockstep report --db $db 1-2\` makes a page"
 run report --db "$db" -o "$page"
 if [ "$status" -eq 2 ] && has "$err" "libjs-vega"; then
 	skip "report: Vega is not installed (libjs-vega)"
@@ -61,6 +62,10 @@ expect "phases are not told where they are not wanted" holds "$(data "$page")" '
 run report 2 1 --db "$db" -o - --quiet
 expect "standard output" test "$status" -eq 0 -a "$(grep -c '^<!DOCTYPE html>$' <<<"$out")" -eq 1
 expect "in another order" holds "$(sed -n 's#^<script type="application/json" id="data">\(.*\)</script>$#\1#p' <<<"$out")" '[.runs[].run_id] == [2, 1]'
+run report 1-2 --db "$db" -o "$page"
+expect "a range" holds "$(data "$page")" '[.runs[].run_id] == [1, 2] and (.all | not)'
+expect "a range without runs is refused" refused "no run from 50 to 60" report 50-60 --db "$db" -o "$page"
+expect "no number" refused '"1-x" is not a run' report 1-x --db "$db" -o "$page"
 run report --all --db "$db" -o "$page"
 expect "all runs" holds "$(data "$page")" '.all and (.runs | length == 2)'
 
