@@ -338,9 +338,9 @@ static int admit_memory(struct engine *g, struct slot *s, int32_t tokens, int32_
 	if (engine_shares(g) && memory_share(g, s, g->hit_blocks, g->hit.pages))
 		return ERR_MEMORY;
 	if (g->cfg.prefix_caching) {
-		content_begin_salted(&s->content, g->w, s->req, g->cfg.block_size, g->cfg.cache_salt);
+		content_begin_salted(slot_content(g, s), g->w, s->req, g->cfg.block_size, g->cfg.cache_salt);
 		s->known_pages = g->hit.tokens / g->cfg.block_size; /* the last one may be full of others' */
-		content_skip(&s->content, s->known_pages);
+		content_skip(slot_content(g, s), s->known_pages);
 		g->pool.cache->used(&g->pool, g->hit_blocks, g->hit.pages);
 		s->keep_tokens = g->cfg.cache_prompts_only ? s->prompt : INT32_MAX;
 		if (g->pool.cache->tree) /* what it computes before it decodes */
@@ -352,10 +352,10 @@ static int admit_memory(struct engine *g, struct slot *s, int32_t tokens, int32_
 			return ERR_MEMORY;
 	}
 	int32_t cold = cold_pages(g);
-	const struct content_walk walk = s->content;
+	const struct content_walk walk = *slot_content(g, s);
 	if (cold) {
 		s->known_pages += cold;
-		content_skip(&s->content, cold);
+		content_skip(slot_content(g, s), cold);
 		offload_pin(g, walk, cold, true);
 	}
 	if (fresh > 0 && memory_append(g, s, fresh))

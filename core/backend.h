@@ -60,7 +60,7 @@ struct backend_ops {
 	/* Returns when the clock has reached t_ns (the simulator jumps there), or when a copy between tiers that nobody was
 	 * told of is done, whichever comes first. */
 	int (*wait_until)(void *self, int64_t t_ns, struct err *e);
-	/* Starts b. At most two batches are in flight (two only with asynchronous scheduling). */
+	/* Starts b, which stays as it is until it has been waited for. At most two batches are in flight (two only with asynchronous scheduling). */
 	int (*submit)(void *self, const struct batch *b, struct err *e);
 	/* Waits for the oldest batch in flight. */
 	int (*wait)(void *self, struct step_result *out, struct err *e);

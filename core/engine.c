@@ -30,10 +30,11 @@ int engine_run(struct engine *g, struct backend *b, const struct run_hooks *hook
 		if (hooks && hooks->stop && *hooks->stop)
 			return err_set(e, ERR_INTERRUPTED, "interrupted");
 		int64_t now_ns = b->ops->now(b->self);
-		code = engine_transfers_done(g, b, now_ns, e);
+		if (g->tiers.on)
+			code = engine_transfers_done(g, b, now_ns, e);
 		if (!code)
 			code = engine_begin(g, now_ns, &next, &batch, &until, e);
-		if (!code)
+		if (g->tiers.on && !code)
 			code = engine_start_transfers(g, b, e);
 		if (code)
 			break;
@@ -261,6 +262,7 @@ static int set_up(struct engine *g, bool len_given, struct err *e)
 			       "dropping tokens (--kv-retention, vllm_v1:shortage=drop)");
 	g->flat = retention_needs_walk(&g->cfg, &g->policy->traits) || g->cfg.exact_walk || g->cfg.async_scheduling ||
 		  g->cfg.kv_off || g->rec.token || g->rec.event;
+	g->may_repeat = g->policy->traits.steady && !g->flat && !g->cfg.single_steps && !g->cfg.check && !g->drops;
 	g->waiting = (struct wait_queue){.w = g->w,
 					 .requests = g->requests,
 					 .predictor = &g->predictor,
@@ -435,13 +437,11 @@ static int bury_orphans(struct engine *g, struct err *e)
 	return ERR_NONE;
 }
 
-int engine_ingest(struct engine *g, int64_t now_ns, struct err *e)
+/* Those who have come. Apart from engine_ingest, which in most steps finds nobody. */
+static __attribute__((noinline)) int let_come(struct engine *g, int64_t now_ns, struct err *e)
 {
 	int32_t req;
 	int64_t arrival_ns;
-	waits_clock(g, now_ns);
-	g->now_ns = now_ns;
-	g->event_step = g->begun;
 	/* A rejection may free a place at the client: until nobody comes any more. */
 	for (bool came = true; came;) {
 		if (g->w->child_at && bury_orphans(g, e))
@@ -450,6 +450,16 @@ int engine_ingest(struct engine *g, int64_t now_ns, struct err *e)
 			if (arrive(g, req, arrival_ns, e) || (g->w->child_at && bury_orphans(g, e)))
 				return ERR_MEMORY;
 	}
+	return ERR_NONE;
+}
+
+int engine_ingest(struct engine *g, int64_t now_ns, struct err *e)
+{
+	waits_clock(g, now_ns);
+	g->now_ns = now_ns;
+	g->event_step = g->begun;
+	if ((g->w->child_at || source_next_ns(g->src) <= now_ns) && let_come(g, now_ns, e))
+		return ERR_MEMORY;
 	if (g->waiting.count > g->stats.max_waiting)
 		g->stats.max_waiting = g->waiting.count;
 	return ERR_NONE;
@@ -469,6 +479,8 @@ int engine_give_up(struct engine *g, int64_t now_ns, bool *any, struct err *e)
 /* Whoever is given up makes room at the client. */
 static int take_in(struct engine *g, int64_t now_ns, struct err *e)
 {
+	if (!g->cfg.abort_after_ns)
+		return engine_ingest(g, now_ns, e);
 	for (bool any = true; any;)
 		if (engine_ingest(g, now_ns, e) || engine_give_up(g, now_ns, &any, e))
 			return ERR_MEMORY;
@@ -504,7 +516,8 @@ static void plan_round(struct engine *g, struct step *st)
 		mlfq_promote(g->waiting.mlfq, g->now_ns);
 	while (again) {
 		plan_open(g, st);
-		retention_expire(g);
+		if (g->drops)
+			retention_expire(g);
 		g->planning = true;
 		g->policy->desc->plan(g->policy->self, engine_plan(g));
 		g->planning = false;
@@ -516,7 +529,8 @@ static void plan_round(struct engine *g, struct step *st)
 
 int64_t engine_next_event_ns(struct engine *g)
 {
-	int64_t next_ns = source_next_ns(g->src), abort_ns = engine_next_abort_ns(g);
+	int64_t next_ns = source_next_ns(g->src),
+		abort_ns = g->cfg.abort_after_ns ? engine_next_abort_ns(g) : INT64_MAX;
 	next_ns = abort_ns < next_ns ? abort_ns : next_ns;
 	return g->wake_ns < next_ns ? g->wake_ns : next_ns;
 }

@@ -61,9 +61,8 @@ struct slot {
 	int32_t load_pages; /* so many of those it knows are on their way from behind the device; 0 = swapped in */
 	bool swap_decodes; /* its prompt was computed when it was swapped out */
 
-	int32_t known_pages; /* prefix caching: identities of its pages, so many of them so far */
+	int32_t known_pages; /* prefix caching: identities of its pages, so many of them so far: slot_content() is there */
 	int32_t keep_tokens; /* of them may be remembered before it ends */
-	struct content_walk content;
 
 	/* Forks (fork.c). */
 	int32_t inherited; /* tokens at its front whose KV was there when it was admitted: nothing is written before */
@@ -186,6 +185,7 @@ struct engine {
 	bool in_finish; /* on_finish is running: plan_hold allowed */
 	bool planning;
 	bool drops; /* pages of running requests may be dropped */
+	bool may_repeat; /* nothing in how it is set up stands against taking equal steps at once */
 	bool reserves_ahead; /* some request holds blocks beyond what it has computed */
 	bool contig_misfit; /* the head found only holes too small in this step */
 	bool budget_capped; /* max_model_len was lowered to what a step's budget can compute whole */
@@ -194,6 +194,8 @@ struct engine {
 	/* What a decode tick touches lies apart from the slots, dense. */
 	struct block_table *tables; /* [n_slots] */
 	int32_t *bucket_next; /* [n_slots] the next in a slot's bucket, -1 = none */
+	struct content_walk
+		*contents; /* [n_slots] prefix caching: identities of a slot's pages, as far as they are known */
 	int32_t n_slots, free_slot, n_running;
 	int32_t *slot_of; /* [w->n], -1 */
 	struct slot_list running, prefilling, held;
@@ -270,6 +272,11 @@ static inline bool engine_shares(const struct engine *g)
 static inline struct block_table *slot_table(const struct engine *g, const struct slot *s)
 {
 	return &g->tables[s - g->slots];
+}
+
+static inline struct content_walk *slot_content(const struct engine *g, const struct slot *s)
+{
+	return &g->contents[s - g->slots];
 }
 
 static inline int32_t slot_computed(const struct engine *g, const struct slot *s)
@@ -379,7 +386,6 @@ int memory_loaded(struct engine *g, struct slot *s);
 
 /* plan_close.c: turns what was planned into a batch */
 int plan_close(struct engine *g, struct step *st, struct err *e);
-void plan_snapshot(const struct engine *g, struct step *st);
 
 /* emit.c: what a finished step means for each request */
 int emit_step(struct engine *g, struct step *st, const struct step_result *res, struct err *e);

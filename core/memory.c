@@ -186,7 +186,7 @@ static int remember_now(struct engine *g, struct slot *s, int32_t full)
 		return ERR_NONE;
 	if (room_for_keys(g, n))
 		return ERR_MEMORY;
-	content_fill(&s->content, g->keys, n);
+	content_fill(slot_content(g, s), g->keys, n);
 	g->pool.cache->insert(&g->pool, slot_table(g, s)->ids, g->keys, from, full);
 	s->known_pages = full;
 	return ERR_NONE;
@@ -198,7 +198,7 @@ int memory_remember(struct engine *g, struct slot *s, int32_t computed, struct s
 	if (g->cfg.hit_visible == HIT_VISIBLE_ALLOC)
 		return remember_now(g, s, full);
 	while (s->known_pages < full) {
-		uint64_t key = content_next(&s->content);
+		uint64_t key = content_next(slot_content(g, s));
 		if (remember_later(g, st, s, s->known_pages++, key))
 			return ERR_MEMORY;
 	}
@@ -250,9 +250,9 @@ int memory_restore(struct engine *g, struct slot *s)
 	int32_t full = (s->computed < s->keep_tokens ? s->computed : s->keep_tokens) / g->cfg.block_size;
 	if (room_for_keys(g, full))
 		return ERR_MEMORY;
-	content_begin_salted(&s->content, g->w, s->req, g->cfg.block_size, g->cfg.cache_salt);
+	content_begin_salted(slot_content(g, s), g->w, s->req, g->cfg.block_size, g->cfg.cache_salt);
 	for (int32_t i = 0; i < full; i++)
-		g->keys[i] = content_next(&s->content);
+		g->keys[i] = content_next(slot_content(g, s));
 	s->known_pages = full;
 	if (full)
 		insert_pages(g, s, 0, full);
@@ -281,7 +281,7 @@ int memory_ends(struct engine *g, struct slot *s, int32_t computed)
 		return ERR_NONE;
 	if (room_for_keys(g, full - from))
 		return ERR_MEMORY;
-	content_fill(&s->content, g->keys, full - from);
+	content_fill(slot_content(g, s), g->keys, full - from);
 	s->known_pages = full;
 	insert_pages(g, s, from, full);
 	return ERR_NONE;

@@ -160,7 +160,7 @@ static void join(struct engine *g, struct step *st)
 	}
 }
 
-void plan_snapshot(const struct engine *g, struct step *st)
+static void snapshot(const struct engine *g, struct step *st)
 {
 	struct snapshot *m = &st->mem;
 	int64_t bs = g->cfg.block_size;
@@ -179,12 +179,11 @@ void plan_snapshot(const struct engine *g, struct step *st)
 static void allow_repeats(struct engine *g, struct step *st)
 {
 	struct batch *b = &st->batch;
-	bool same_again = st->uniform && !st->acts && !b->n_copies && !g->forks.n_tails && !st->preempted &&
-			  g->policy->traits.steady && !g->flat && !g->cfg.single_steps && !g->cfg.check && !g->drops &&
-			  !(g->cfg.window && g->held.n) && !(g->cfg.prefix_caching && g->waiting.count) &&
-			  !g->tiers.n_copies && !(g->tiers.offload && g->pool.n_cached) &&
-			  /* Who is served moves on in these two, and with it who comes next. */
-			  !(g->cfg.queue_order >= QUEUE_FAIR && g->waiting.count);
+	bool same_again = g->may_repeat && st->uniform && !st->acts && !b->n_copies && !g->forks.n_tails &&
+			  !st->preempted && !(g->cfg.window && g->held.n) && !g->tiers.n_copies &&
+			  !(g->tiers.offload && g->pool.n_cached) &&
+			  /* Who is served moves on in these two orders, and with it who comes next. */
+			  !(g->waiting.count && (g->cfg.prefix_caching || g->cfg.queue_order >= QUEUE_FAIR));
 	b->repeat = same_again ? cohort_repeat(g, 4096) : 1;
 	b->until_ns = engine_next_event_ns(g);
 }
@@ -208,7 +207,7 @@ int plan_close(struct engine *g, struct step *st, struct err *e)
 	if (add_held(g, st, e) || advance(g, st))
 		return err_set(e, ERR_MEMORY, "%s", g->fault.text);
 	join(g, st);
-	plan_snapshot(g, st);
+	snapshot(g, st);
 	allow_repeats(g, st);
 	if (g->tiers.on)
 		tiers_close(g, b);

@@ -52,21 +52,22 @@ struct request {
 	int64_t first_token_ns; /* end of the step that sampled its first token; a request without output: end of prefill;
 	                           -1 = none */
 	int64_t last_token_ns; /* its last token so far; final when finished. When rejected or aborted: that moment */
+	int64_t held_until_ns; /* when its memory was released, later than last_token_ns if held by static batching */
+	int32_t outputs; /* tokens produced */
+	int32_t chunks; /* steps that computed a piece of its prompt */
+	int32_t cached_tokens; /* prefix hit on its first admission, counted once */
+	uint8_t state; /* enum request_state */
+	uint8_t why; /* enum request_why */
+	int16_t replica; /* which engine served it */
+	int64_t waited_ns[WAIT_CAUSES]; /* by cause; they add up to queue + preempted. Final once it waits no more */
+	/* Most requests have none of these. */
 	int64_t preempted_ns; /* total */
 	int64_t preempted_in_prefill_ns;
 	int64_t transfer_ns; /* total */
 	int64_t transfer_in_prefill_ns;
-	int64_t held_until_ns; /* when its memory was released, later than last_token_ns if held by static batching */
-	int64_t waited_ns[WAIT_CAUSES]; /* by cause; they add up to queue + preempted. Final once it waits no more */
-	int32_t outputs; /* tokens produced */
-	int32_t cached_tokens; /* prefix hit on its first admission, counted once */
 	int32_t recomputed_tokens; /* computed again after preemptions */
 	int32_t preemptions; /* swapped out ones included */
 	int32_t swaps; /* of them, those that kept its KV in host memory */
-	int32_t chunks; /* steps that computed a piece of its prompt */
-	uint8_t state; /* enum request_state */
-	uint8_t why; /* enum request_why */
-	int16_t replica; /* which engine served it */
 };
 
 static inline int64_t request_e2e_ns(const struct request *r)

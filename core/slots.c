@@ -20,6 +20,10 @@ static int grow(struct engine *g, int32_t slots, struct err *e)
 	if (!tables)
 		return err_no_memory(e, "running requests");
 	g->tables = tables;
+	struct content_walk *contents = mem_realloc(g->contents, (size_t)slots * sizeof *contents);
+	if (!contents)
+		return err_no_memory(e, "running requests");
+	g->contents = contents;
 	if (tick_heap_resize(&g->cohort.ends, g->n_slots, slots, e) ||
 	    tick_heap_resize(&g->cohort.crossings, g->n_slots, slots, e) ||
 	    (g->forks.of && tick_heap_resize(&g->cohort.branches, g->n_slots, slots, e)))
@@ -52,6 +56,7 @@ void slots_free(struct engine *g)
 	mem_free(g->slots);
 	mem_free(g->bucket_next);
 	mem_free(g->tables);
+	mem_free(g->contents);
 	mem_free(g->slot_of);
 }
 

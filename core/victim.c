@@ -109,10 +109,11 @@ static int64_t blocks_short(struct engine *g, int32_t head)
 	return need - (g->cfg.kv_off ? 0 : memory_free_blocks(g));
 }
 
-int32_t view_outranked(struct plan *p)
+/* By levels. */
+static int32_t outranked(struct engine *g)
 {
-	struct engine *g = plan_engine(p);
-	int32_t head = g->cfg.queue_order == QUEUE_MLFQ ? queue_first(&g->waiting) : -1;
+	const struct plan *p = engine_plan(g);
+	int32_t head = queue_first(&g->waiting);
 	if (head < 0)
 		return -1;
 	int64_t lacks = blocks_short(g, head);
@@ -132,4 +133,10 @@ int32_t view_outranked(struct plan *p)
 	}
 	/* Nobody is stopped in vain. */
 	return lacks <= 0 ? victim : -1;
+}
+
+int32_t view_outranked(struct plan *p)
+{
+	struct engine *g = plan_engine(p);
+	return g->waiting.mlfq ? outranked(g) : -1; /* asked in every step, and mostly in vain */
 }

@@ -8,7 +8,7 @@
 enum { REPEATS = 4096 };
 
 struct flight {
-	struct batch batch;
+	const struct batch *batch; /* the engine's */
 	int64_t submitted_ns;
 };
 
@@ -50,7 +50,7 @@ static int sim_submit(void *self, const struct batch *b, struct err *e)
 {
 	struct sim *s = self;
 	(void)e;
-	s->flights[s->submitted++ & 1] = (struct flight){*b, s->now_ns};
+	s->flights[s->submitted++ & 1] = (struct flight){b, s->now_ns};
 	return ERR_NONE;
 }
 
@@ -85,24 +85,25 @@ static int sim_wait(void *self, struct step_result *out, struct err *e)
 {
 	struct sim *s = self;
 	struct flight *f = &s->flights[s->waited++ & 1];
+	const struct batch *b = f->batch;
 	struct cost_time cost;
 	(void)e;
-	int64_t n = 1, start = f->submitted_ns, copied = copied_ns(s, &f->batch), waited = 0;
+	int64_t n = 1, start = f->submitted_ns, copied = copied_ns(s, b), waited = 0;
 	if (copied > start) { /* while the host prepares the step */
-		cost_step(s->cost, &f->batch, &cost);
+		cost_step(s->cost, b, &cost);
 		waited = copied - start > cost.host_ns ? copied - start - cost.host_ns : 0;
 		s->end_ns[0] = start + cost.host_ns + waited + cost.device_ns;
 	} else if (s->device_free_ns > f->submitted_ns) {
-		cost_step(s->cost, &f->batch, &cost);
+		cost_step(s->cost, b, &cost);
 		int64_t ready = f->submitted_ns + cost.host_ns;
 		start = s->device_free_ns;
 		s->end_ns[0] = (ready > start ? ready : start) + cost.device_ns;
 	} else {
-		int64_t most = f->batch.repeat < REPEATS ? f->batch.repeat : REPEATS;
-		n = cost_run(s->cost, &f->batch, start, s->end_ns, most, &cost);
+		int64_t most = b->repeat < REPEATS ? b->repeat : REPEATS;
+		n = cost_run(s->cost, b, start, s->end_ns, most, &cost);
 	}
-	if (f->batch.n_copies) /* then it was one step */
-		s->end_ns[0] += (int64_t)(f->batch.n_copies * s->page_copy_ns + 0.5);
+	if (b->n_copies) /* then it was one step */
+		s->end_ns[0] += (int64_t)(b->n_copies * s->page_copy_ns + 0.5);
 	s->now_ns = s->device_free_ns = s->end_ns[n - 1];
 	*out = (struct step_result){.steps = n,
 				    .end_ns = s->end_ns,

@@ -9,6 +9,7 @@ struct member_state {
 	struct step_result res; /* of the step whose end is the member's next event */
 	int64_t end_ns; /* INT64_MAX: no step is running */
 	int64_t wake_ns; /* idle: when it wants another round; INT64_MAX: when something comes */
+	struct batch flights[2]; /* batches in flight, by the parity of their step */
 	int64_t in_flight;
 	bool ready; /* to begin a round now */
 	int32_t told; /* requests of its engine's list of ended ones that the router knows of */
@@ -57,14 +58,16 @@ static int32_t heap_pop(struct cluster *c)
 static int submit(struct cluster *c, int32_t m, const struct batch *batch, struct err *e)
 {
 	struct backend *b = c->members[m].backend;
-	struct batch mine = *batch;
+	struct member_state *s = &c->states[m];
+	struct batch *mine = &s->flights[batch->step & 1];
 	int64_t next = source_next_ns(c->source);
-	if (mine.until_ns > next)
-		mine.until_ns = next;
+	*mine = *batch;
+	if (mine->until_ns > next)
+		mine->until_ns = next;
 	if (c->dependent || next == INT64_MAX)
-		mine.repeat = 1;
-	c->states[m].in_flight++;
-	return b->ops->submit(b->self, &mine, e);
+		mine->repeat = 1;
+	s->in_flight++;
+	return b->ops->submit(b->self, mine, e);
 }
 
 /* Its clock moves to now_ns, and it hears of the copies between tiers that were done on the way. */

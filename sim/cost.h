@@ -22,9 +22,8 @@ struct cost_ops {
 	void (*step)(const struct cost *c, const struct batch *b, struct cost_time *out);
 	void (*destroy)(struct cost *c);
 	/* Runs the decode-only batch b up to `most` times in a row from start_ns, as long as each run begins before
-	 * b->until_ns and its host part and `outside` are the first one's: end_ns[i] is when the i-th ends. Every time must be what `step` gives for it. b's contexts have moved
-	 * on afterwards; *all is what the runs have in common (device_ns: the last one's). Returns how many. NULL: `step` is asked for each. */
-	int64_t (*run)(const struct cost *c, struct batch *b, int64_t start_ns, int64_t *end_ns, int64_t most,
+	 * b->until_ns and its host part and `outside` are the first one's: end_ns[i] is when the i-th ends. Every time must be what `step` gives for it. *all is what the runs have in common (device_ns: the last one's). Returns how many. NULL: `step` is asked for each. */
+	int64_t (*run)(const struct cost *c, const struct batch *b, int64_t start_ns, int64_t *end_ns, int64_t most,
 		       struct cost_time *all);
 	/* Where b's device time goes: they add up to device_ns (rounding apart). NULL: the model knows no parts. */
 	void (*parts)(const struct cost *c, const struct batch *b, double part_ns[STEP_PARTS]);
@@ -41,7 +40,7 @@ static inline void cost_step(const struct cost *c, const struct batch *b, struct
 }
 
 /* ops->run, or what it stands for. */
-int64_t cost_run(const struct cost *c, struct batch *b, int64_t start_ns, int64_t *end_ns, int64_t most,
+int64_t cost_run(const struct cost *c, const struct batch *b, int64_t start_ns, int64_t *end_ns, int64_t most,
 		 struct cost_time *all);
 
 void cost_free(struct cost *c); /* NULL is fine */

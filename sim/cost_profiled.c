@@ -136,19 +136,19 @@ static void profiled_step(const struct cost *c, const struct batch *b, struct co
 }
 
 /* The same sums in the same order as a single step's, to the bit. */
-static int64_t profiled_run(const struct cost *c, struct batch *b, int64_t start_ns, int64_t *end_ns, int64_t most,
-			    struct cost_time *all)
+static int64_t profiled_run(const struct cost *c, const struct batch *b, int64_t start_ns, int64_t *end_ns,
+			    int64_t most, struct cost_time *all)
 {
 	const struct profiled *p = (const struct profiled *)c;
 	const struct kept t = tokens_at(p, b->decodes), h = rows_at(p, b->sampled);
 	const double base = t.ns + h.ns, base_outside = t.outside > h.outside ? t.outside : h.outside;
 	const int64_t host = host_ns(p, b->decodes, b->decodes), until_ns = b->until_ns;
 	struct piece own, *piece = piece_of(p, b->decodes, &own);
-	int64_t n = 0, at_ns = start_ns;
+	int64_t n = 0, at_ns = start_ns, ctx = p->windowed ? b->decode_ctx_window : b->decode_ctx;
+	const int32_t growing = p->windowed ? b->window_growing : b->decodes;
 	*all = (struct cost_time){.host_ns = host};
 	do {
 		double outside = base_outside, ns = base;
-		int64_t ctx = p->windowed ? b->decode_ctx_window : b->decode_ctx;
 		if (b->decodes > 0)
 			ns += decode_at(p, b->decodes, ctx, piece, &outside);
 		if (n > 0 && outside != all->outside)
@@ -157,8 +157,7 @@ static int64_t profiled_run(const struct cost *c, struct batch *b, int64_t start
 		all->device_ns = to_ns(ns);
 		at_ns += host + all->device_ns;
 		end_ns[n++] = at_ns;
-		b->decode_ctx += b->decodes;
-		b->decode_ctx_window += b->window_growing;
+		ctx += growing;
 	} while (n < most && at_ns < until_ns);
 	return n;
 }

@@ -231,8 +231,8 @@ static void roofline_destroy(struct cost *c)
 
 /* What does not change from one of these steps to the next is added up once, in the order in which a single step adds
  * it: the sums must be the same to the bit. */
-static int64_t roofline_run(const struct cost *c, struct batch *b, int64_t start_ns, int64_t *end_ns, int64_t most,
-			    struct cost_time *all)
+static int64_t roofline_run(const struct cost *c, const struct batch *b, int64_t start_ns, int64_t *end_ns,
+			    int64_t most, struct cost_time *all)
 {
 	const struct roofline *r = (const struct roofline *)c;
 	const struct decode_rate rate = r->decode;
@@ -251,8 +251,6 @@ static int64_t roofline_run(const struct cost *c, struct batch *b, int64_t start
 		window += b->window_growing;
 	} while (n < most && t < until_ns);
 	*all = (struct cost_time){device_ns, host_ns, 0};
-	b->decode_ctx = ctx;
-	b->decode_ctx_window = window;
 	return n;
 }
 
