@@ -235,7 +235,7 @@ $(B)/tests/plugins/%.so: tests/plugins/%.c core/policy.h $(wildcard tests/plugin
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC    $< (plug-in)")
 	$(Q)$(CC) $(PLUGIN_FLAGS) -o $@ $<
-$(B)/tests/analysis_plugin $(B)/tests/analysis_policy_check: | $(PLUGINS)
+$(B)/tests/analysis_plugin $(B)/tests/analysis_policy_check $(B)/tests/failmem/policy: | $(PLUGINS)
 
 # The same .cu files compiled by the C++ compiler for the stand-in for a GPU (tests/cuda_host/shim.h), and held against the
 # reference. x86-64 only, not under TSan: fibers change stacks in their own way.

@@ -32,7 +32,8 @@ static struct {
 	volatile uint64_t calls;
 	sigjmp_buf back;
 	volatile int signal; /* that ended the call; 0 = its time was over */
-	const char *who, *where; /* of the call, or of the last one */
+	const char *where; /* of the call, or of the last one */
+	char who[256];
 	int64_t step;
 	struct {
 		uintptr_t from, to;
@@ -171,7 +172,7 @@ static _Noreturn void die(int sig, bool ours)
 		add(&w, "the program crashed (");
 		add(&w, signal_name(sig));
 		add(&w, ") outside of policy ");
-		add(&w, g.who ? g.who : "?");
+		add(&w, g.who);
 		add(&w, ", which may have written over memory that is not its own");
 	} else if (sig) {
 		add(&w, "policy ");
@@ -330,7 +331,8 @@ bool guard_call(const char *who, const char *where, int64_t step, void (*fn)(voi
 {
 	if (!g.armed)
 		arm();
-	g.who = who;
+	memcpy(g.who, who, strnlen(who, sizeof g.who - 1) + 1);
+	g.who[sizeof g.who - 1] = '\0';
 	g.where = where;
 	g.step = step;
 	g.calls++;

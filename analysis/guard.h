@@ -17,7 +17,7 @@
 
 enum { GUARD_WHY = 160 };
 
-/* Calls fn(ctx), which is `where` ("plan()") of `who` (a policy's name; both live as long as the call). false: it did not
+/* Calls fn(ctx), which is `where` ("plan()", a literal) of `who` (a policy's name). false: it did not
  * come back, and why says how: "crashed in plan() (SIGSEGV)", "did not come back from plan() within 10 s". */
 bool guard_call(const char *who, const char *where, int64_t step, void (*fn)(void *ctx), void *ctx,
 		char why[GUARD_WHY]);

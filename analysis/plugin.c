@@ -144,8 +144,9 @@ int plugin_load(const struct plugin **out, const char *path, struct err *e)
 		if (rc == ERR_NONE) {
 			loaded[n_loaded] = p;
 			*out = &loaded[n_loaded++];
+		} else {
+			mem_free(p.path);
 		}
-		/* Otherwise last words may still name it: guard.c keeps the pointer. */
 	}
 	free(real);
 	return rc;
@@ -169,7 +170,11 @@ struct guarded {
 	void *self; /* the plug-in's */
 	bool made, dead;
 	int64_t idle;
+	struct guarded *next; /* dead ones */
 };
+
+/* What crashed is not touched again, and so never released; it is held here. */
+static struct guarded *dead_ones;
 
 struct call {
 	struct guarded *x;
@@ -251,10 +256,20 @@ static int end(struct guarded *x, struct err *e)
 	struct call c = {.x = x};
 	bool made = x->made;
 	x->made = false;
-	/* What crashed once is not touched again. */
 	if (!made || x->dead || guard_call(x->real->name, "destroy()", -1, call_destroy, &c, why))
 		return ERR_NONE;
+	x->dead = true;
 	return err_set(e, ERR_POLICY, "policy %s %s, after the run's last step", x->real->name, why);
+}
+
+static void release(struct guarded *x)
+{
+	if (!x->dead) {
+		mem_free(x);
+		return;
+	}
+	x->next = dead_ones;
+	dead_ones = x;
 }
 
 static void guarded_destroy(void *self)
@@ -262,7 +277,7 @@ static void guarded_destroy(void *self)
 	struct guarded *x = self;
 	struct err ignored = {0};
 	end(x, &ignored);
-	mem_free(x);
+	release(x);
 }
 
 static int create(struct guarded *x, const union policy_value *values, const struct policy_setup *setup,
@@ -299,7 +314,7 @@ int plugin_policy_open(struct policy *out, const struct policy_desc *d, const un
 	x->shown.on_finish = d->on_finish ? guarded_finish : NULL;
 	int rc = create(x, values, setup, &out->traits, e);
 	if (rc) {
-		mem_free(x);
+		release(x);
 		return rc;
 	}
 	out->desc = &x->shown;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/plugin.h"
 #include "core/err.h"
 #include "core/mem.h"
 #include "core/rng.h"
@@ -498,6 +499,19 @@ static int point_key(struct sweep_point *p, uint64_t trace, struct err *e)
 	return ERR_NONE;
 }
 
+static int add_plugin(struct sweep_point *p, const char *policy, struct err *e)
+{
+	char name[1024];
+	const struct plugin *plugin;
+	snprintf(name, sizeof name, "%.*s", plugin_name_length(policy), policy);
+	if (!plugin_is_path(name))
+		return ERR_NONE;
+	int rc = plugin_load(&plugin, name, e);
+	if (rc == ERR_NONE)
+		p->key = digest(p->key, plugin->digest, strlen(plugin->digest));
+	return rc;
+}
+
 int sweep_plan_keys(struct sweep_plan *p, struct err *e)
 {
 	char last[1024] = "", buf[1024];
@@ -511,6 +525,10 @@ int sweep_plan_keys(struct sweep_plan *p, struct err *e)
 		}
 		if (rc == ERR_NONE)
 			rc = point_key(&p->points[i], path ? trace : 0, e);
+		/* A policy that is a file is what is in it. */
+		const char *policy = sweep_point_value(&p->points[i], "policy", buf, sizeof buf);
+		if (rc == ERR_NONE && policy)
+			rc = add_plugin(&p->points[i], policy, e);
 	}
 	return rc;
 }

@@ -1,11 +1,12 @@
 #!/bin/bash
 # Policies of one's own: written, built, checked, run on both backends, and what becomes of those that crash.
+# shellcheck source=tests/support/e2e.sh
 . "$(dirname "$0")/../support/e2e.sh"
 root=$PWD
 export LOCKSTEP_INCLUDE=$root
 cc=${CC:-cc}
 command -v "$cc" >/dev/null || cc=gcc
-serve=(--cost-model linear:a=5ms,b=20us,c=100us,d=10ns --num-gpu-blocks-override 300 --dataset-name sample:azure --num-prompts 150)
+serve=(--cost-model "linear:a=5ms,b=20us,c=100us,d=10ns" --num-gpu-blocks-override 300 --dataset-name sample:azure --num-prompts 150)
 rogue=$tmp/rogue.so
 "$cc" -std=c17 -D_GNU_SOURCE -O1 -fPIC -shared -I. -o "$rogue" tests/plugins/rogue.c || exit 1
 runs() { sqlite3 "$1" "$2"; }
@@ -76,6 +77,22 @@ expect "as it was it is taken again" test "$status" -eq 0
 run replay --policy ./mine/mine.so:prompt_share=2 "${serve[@]}" --no-db
 expect "parameters are checked" has "$err" "prompt_share=\"2\": expected a number from 0.01 to 1"
 
+# --- experiments --------------------------------------------------------------------------------------------------
+cp mine/mine.so point.so
+jq -n '{name: "own", base: {"dataset-name": "sample:azure", "num-prompts": 50, "cost-model": "constant:10ms",
+	"num-gpu-blocks-override": 200}, grid: {policy: ["vllm_v1", "./point.so", "./point.so:prompt_share=0.5"]}}' >own.json
+run sweep own.json --db s.db -q
+expect "points of a sweep are served by it" same "$(runs s.db "SELECT group_concat(policy, ' ') FROM (SELECT policy FROM runs WHERE status = 'complete' ORDER BY policy)")" "mine mine vllm_v1"
+run sweep own.json --db s.db -q
+expect "which are known when they are done" same "$(runs s.db 'SELECT count(*) FROM runs')" 3
+cp half.so point.so
+run sweep own.json --db s.db -q
+expect "as long as the file is what it was" same "$(runs s.db 'SELECT count(*) FROM runs')" 5
+jq '.grid = {policy: ["vllm_v1", "'"$rogue"':how=segv", "'"$rogue"':how=abort"]}' own.json >bad.json
+run sweep bad.json --db s.db -q
+expect "a point that crashes fails" test "$status" -eq 1
+expect "and says why" has "$(runs s.db "SELECT group_concat(status_text) FROM sweep_points WHERE status = 'failed'")" "step 3: policy rogue crashed in plan() (SIGSEGV)"
+
 # --- on kernels ---------------------------------------------------------------------------------------------------
 tiny=(--backend cpu --model stories-260k --threads 2 --dataset-name random --random-input-len 24 --random-output-len 6
 	--num-prompts 6 --kv-cache-memory-bytes 4000000)
@@ -89,7 +106,7 @@ expect "by its name" has "$err" "step 3: policy rogue crashed in plan() (SIGSEGV
 expect "with the database whole" whole b.db
 
 # --- containment --------------------------------------------------------------------------------------------------
-export LOCKSTEP_POLICY_SECONDS=0.3
+export LOCKSTEP_POLICY_SECONDS=0.1
 bad() { # HOW TEXT: status 1, named, stored as failed, database whole
 	rm -f c.db
 	run replay --policy "$rogue:how=$1" "${serve[@]}" --db c.db -q
@@ -100,7 +117,7 @@ expect "a bad pointer" bad segv "step 3: policy rogue crashed in plan() (SIGSEGV
 expect "a division by zero" bad fpe "step 3: policy rogue crashed in plan() (SIGFPE)"
 expect "a jump to nowhere" bad jump "step 3: policy rogue crashed in plan() (SIGSEGV)"
 expect "abort()" bad abort "step 3: policy rogue crashed in plan() (SIGABRT)"
-expect "a loop without end" bad loop "step 3: policy rogue did not come back from plan() within 0.3 s"
+expect "a loop without end" bad loop "step 3: policy rogue did not come back from plan() within 0.1 s"
 expect "sleeping for ever" bad sleep "step 3: policy rogue does not come back from plan()"
 expect "what it cannot do" bad bad_call "step 3: policy rogue ran a request that is not running (request none)"
 expect "giving up" bad fail "step 3: policy rogue lost count"
@@ -172,9 +189,10 @@ run policy headers
 expect "a program without headers says so" has "$err" "make install"
 # All that the headers declare can be linked with.
 exported=$(nm -D --defined-only "$LOCKSTEP" | awk '{print $3}')
-for f in $(sed -n 's/^[a-z].*[ *]\(\(view\|plan\|walk\|mem\|err\|rng\)_[a-z_0-9]*\)(.*/\1/p; s/^\(view_[a-z_]*\)(.*/\1/p' \
-	"$root"/core/{policy,err,mem,rng}.h "$root/policies/walk.h" | grep -v '^err_no_memory$' | sort -u); do
-	grep -qx "$f" <<<"$exported" || missing="${missing:-} $f"
-done
-expect "every function of the headers is exported" same "${missing:-}" ""
+missing=
+while read -r f; do
+	grep -qx "$f" <<<"$exported" || missing="$missing $f"
+done < <(sed -n 's/^[a-z].*[ *]\(\(view\|plan\|walk\|mem\|err\|rng\)_[a-z_0-9]*\)(.*/\1/p; s/^\(view_[a-z_]*\)(.*/\1/p' \
+	"$root"/core/{policy,err,mem,rng}.h "$root/policies/walk.h" | grep -v '^err_no_memory$' | sort -u)
+expect "every function of the headers is exported" same "$missing" ""
 finish
