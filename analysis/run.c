@@ -103,9 +103,31 @@ static void on_gap(void *ctx, int64_t gap_ns, int64_t count)
 	gaps_add(&((struct parts *)ctx)->gaps, gap_ns, count);
 }
 
+static void look(struct parts *p, int64_t ended)
+{
+	struct engine_glance now;
+	if (p->replicas)
+		run_replicas_glance(p->replicas, &now);
+	else
+		engine_glance(p->engine, &now);
+	p->io->look(p->io->ctx, ended, p->workload->n, &now);
+}
+
+static void on_progress(void *ctx, int64_t ended, int64_t total)
+{
+	struct parts *p = ctx;
+	if (p->io->progress)
+		p->io->progress(p->io->ctx, ended, total);
+	if (p->io->look)
+		look(p, ended);
+}
+
 static void on_step(void *ctx, const struct step_row *row)
 {
 	struct parts *p = ctx;
+	/* Kernels take so long that nobody should have to wait for a request to end. */
+	if (p->io->look && p->kernels)
+		look(p, engine_count_ended(p->engine));
 	step_tally_add(&p->tally, row->end_ns, row->sampled);
 	if (p->io->step)
 		p->io->step(p->io->ctx, row);
@@ -532,7 +554,11 @@ static int loop(struct parts *p, struct err *e)
 {
 	const struct run_io *io = p->io;
 	struct run_result *r = p->result;
-	struct run_hooks hooks = {.stop = io->stop, .progress = io->progress, .ctx = io->ctx};
+	struct run_hooks hooks = {.stop = io->stop, .ctx = p};
+	if (io->progress || io->look)
+		hooks.progress = on_progress;
+	if (io->look)
+		hooks.every = 64;
 	bool replay = p->settings->backend == BACKEND_REPLAY;
 	if (p->kernels)
 		hooks.every = 1; /* each takes a while */

@@ -148,6 +148,9 @@ void run_kept_close(struct run_kept *k);
 struct run_io {
 	const volatile int *stop; /* polled; non-zero: status interrupted. May be NULL */
 	void (*progress)(void *ctx, int64_t ended, int64_t total);
+	/* How it stands, all replicas together: in simulation as often as some more requests have ended, on real kernels after
+	 * every step. May be NULL, and costs nothing then. */
+	void (*look)(void *ctx, int64_t ended, int64_t total, const struct engine_glance *now);
 	void *ctx;
 	struct store *store; /* NULL: not stored */
 	struct executor *executor; /* a loaded model to use when it fits (analysis/executor.h); NULL: one is opened */

@@ -110,6 +110,16 @@ void run_replicas_stats(const struct run_replicas *r, struct engine_stats *out)
 	}
 }
 
+void run_replicas_glance(const struct run_replicas *r, struct engine_glance *out)
+{
+	engine_glance(r->members[0].engine, out);
+	for (int32_t m = 1; m < r->n; m++) {
+		struct engine_glance one;
+		engine_glance(r->members[m].engine, &one);
+		engine_glance_add(out, &one);
+	}
+}
+
 const struct engine *run_replicas_engine(const struct run_replicas *r)
 {
 	return r->members[0].engine;

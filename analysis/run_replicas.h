@@ -29,6 +29,7 @@ int run_replicas_loop(struct run_replicas *r, const struct run_hooks *hooks, str
 /* All is over: plugin_policy_end of each. */
 int run_replicas_end(struct run_replicas *r, struct err *e);
 void run_replicas_stats(const struct run_replicas *r, struct engine_stats *out);
+void run_replicas_glance(const struct run_replicas *r, struct engine_glance *out);
 /* The first one: any of them tells of every request. */
 const struct engine *run_replicas_engine(const struct run_replicas *r);
 

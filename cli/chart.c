@@ -33,23 +33,23 @@ static bool is_utf8(void)
 	return false;
 }
 
-static int width_of_stdout(void)
+static int width_of(int fd)
 {
 	struct winsize w;
 	const char *columns = getenv("COLUMNS");
 	int n = DEFAULT_WIDTH;
-	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col)
+	if (isatty(fd) && ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col)
 		n = w.ws_col;
 	else if (columns && atoi(columns) > 0)
 		n = atoi(columns);
 	return n < MIN_WIDTH ? MIN_WIDTH : n > MAX_WIDTH ? MAX_WIDTH : n;
 }
 
-void chart_style_detect(struct chart_style *s)
+void chart_style_detect(struct chart_style *s, int fd)
 {
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-	*s = (struct chart_style){.width = width_of_stdout(), .ascii = !is_utf8()};
-	s->color = isatty(STDOUT_FILENO) && !(no_color && *no_color) && term && *term && strcmp(term, "dumb") != 0;
+	*s = (struct chart_style){.width = width_of(fd), .ascii = !is_utf8()};
+	s->color = isatty(fd) && !(no_color && *no_color) && term && *term && strcmp(term, "dumb") != 0;
 }
 
 #define BOLD "1"

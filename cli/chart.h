@@ -11,9 +11,9 @@ struct chart_style {
 	int width; /* columns of text */
 	bool ascii, color;
 };
-/* For stdout: its terminal's width, else $COLUMNS, else 80 (within 40 and 240); Unicode by LC_ALL, LC_CTYPE and LANG; colour on a
+/* For stdout or stderr: its terminal's width, else $COLUMNS, else 80 (within 40 and 240); Unicode by LC_ALL, LC_CTYPE and LANG; colour on a
  * terminal unless NO_COLOR is set to anything or TERM is dumb. */
-void chart_style_detect(struct chart_style *s);
+void chart_style_detect(struct chart_style *s, int fd);
 
 /* Columns left of the plot, its axis included. */
 #define CHART_GUTTER 9

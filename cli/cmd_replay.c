@@ -27,6 +27,12 @@ static const struct opt opts[] = {
 	 .help = "Replay the recorded times of this run on real kernels (a number, or latest): the same settings and "
 		 "the "
 		 "same trace, with --backend replay. Only what is reported can be chosen."},
+	{.name = "watch",
+	 .type = OPT_FLAG,
+	 .offset = offsetof(struct replay_opts, run.watch),
+	 .help = "Show how the run stands while it goes on: queue, running requests, KV memory, rates and the time "
+		 "left, ten "
+		 "times a second on stderr. Where that is no terminal, a line every 5 seconds."},
 	RUN_OPTS,
 };
 #define N_OPTS ((int)(sizeof opts / sizeof *opts))
@@ -35,8 +41,9 @@ static const struct opt opts[] = {
 static int check_replay(const struct replay_opts *o, const bool given[N_OPTS], struct err *e)
 {
 	static const char *const free_to_choose[] = {
-		"run",   "backend",     "dataset-path",  "goodput",    "metric-percentiles", "check", "record", "db",
-		"no-db", "save-result", "save-detailed", "result-dir", "result-filename",    "json",  "quiet"};
+		"run",  "backend", "dataset-path", "goodput",     "metric-percentiles", "check",      "record",
+		"db",   "no-db",   "watch",        "save-result", "save-detailed",      "result-dir", "result-filename",
+		"json", "quiet"};
 	bool replays = o->run.texts.backend && strcmp(o->run.texts.backend, "replay") == 0;
 	if (!o->recorded)
 		return replays ? err_set(e, ERR_INPUT,
@@ -76,6 +83,8 @@ static int parse(const struct command *c, int argc, char **argv, struct replay_o
 	run_opts_default(&o->run);
 	o->run.policies = "chunked";
 	int rc = opts_parse(opts, c->n_opts, o, argc, argv, &n, given, e);
+	if (rc == ERR_NONE && o->run.watch && o->run.quiet)
+		rc = err_set(e, ERR_INPUT, "--watch and --quiet: which of them?");
 	if (rc == ERR_NONE)
 		rc = check_replay(o, given, e);
 	return rc ? rc : session_positional(&o->run, n, argv, e);

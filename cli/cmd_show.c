@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analysis/metrics.h"
 #include "analysis/store.h"
@@ -387,7 +388,7 @@ static int act(const struct show_opts *o, char **words, int n, struct err *e)
 	int rc = store_open(&s, o->db, true, e);
 	if (rc)
 		return rc;
-	chart_style_detect(&style);
+	chart_style_detect(&style, STDOUT_FILENO);
 	style.ascii |= o->ascii;
 	if (o->width)
 		style.width = (int)o->width;

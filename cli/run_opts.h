@@ -177,6 +177,7 @@ struct run_opts {
 	int32_t record; /* enum run_record */
 	const char *db;
 	bool no_db, save_result, save_detailed, json, quiet;
+	bool watch; /* of replay alone */
 	const char *result_dir, *result_filename;
 };
 

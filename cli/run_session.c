@@ -11,6 +11,7 @@
 #include "analysis/store_profile.h"
 #include "cli/progress.h"
 #include "cli/recall.h"
+#include "cli/watch.h"
 #include "core/err.h"
 #include "core/mem.h"
 #include "sim/cost_models.h"
@@ -217,13 +218,24 @@ static bool run_arm(struct session *s, struct run_settings *a)
 {
 	struct err e = {0};
 	struct progress bar;
+	struct watch watch;
 	struct run_result *r = &s->results[s->n_results];
-	struct run_io io = {
-		.stop = stop_flag(), .progress = progress_update, .ctx = &bar, .store = s->store, .kept = &s->kept};
+	struct run_io io = {.stop = stop_flag(), .store = s->store, .kept = &s->kept};
 	a->started_unix_s = (int64_t)time(NULL);
-	progress_begin(&bar, a->label, !s->opts->quiet && !s->opts->json);
+	if (s->opts->watch) {
+		io.look = watch_look;
+		io.ctx = &watch;
+		watch_begin(&watch, a->label, run_backend_executes(a->backend));
+	} else {
+		io.progress = progress_update;
+		io.ctx = &bar;
+		progress_begin(&bar, a->label, !s->opts->quiet && !s->opts->json);
+	}
 	int rc = run_execute(a, &s->loaded.workload, &io, r, &e);
-	progress_end(&bar);
+	if (s->opts->watch)
+		watch_end(&watch);
+	else
+		progress_end(&bar);
 
 	bool begun = rc == ERR_NONE || r->status == RUN_STALLED || r->status == RUN_FAILED;
 	if (rc != ERR_NONE)

@@ -675,6 +675,22 @@ const struct request *engine_request(const struct engine *g, int32_t req)
 	return &g->requests[req];
 }
 
+void engine_glance(const struct engine *g, struct engine_glance *out)
+{
+	const struct engine_stats *s = &g->stats;
+	*out = (struct engine_glance){.now_ns = g->now_ns,
+				      .running = g->n_running,
+				      .waiting = (int32_t)g->waiting.count,
+				      .blocks_used = memory_used(g),
+				      .blocks_cached = g->pool.n_cached,
+				      .num_blocks = g->cfg.num_blocks,
+				      .finished = s->finished,
+				      .steps = s->steps,
+				      .output_tokens = s->output_tokens,
+				      .prompt_tokens = s->prompt_tokens_computed,
+				      .preemptions = s->preemptions};
+}
+
 void engine_stats(const struct engine *g, struct engine_stats *out)
 {
 	const struct usage *u = &g->usage;

@@ -128,6 +128,17 @@ struct engine_stats {
 	double kv_external_ns; /* contiguous manager: free, but in holes too small for the head of the queue */
 };
 
+/* How it stands, for who looks on while it runs. */
+struct engine_glance {
+	int64_t now_ns; /* the last clock reading */
+	int32_t running, waiting; /* requests that hold memory; that arrived and hold none */
+	int32_t blocks_used, blocks_cached, num_blocks;
+	int64_t finished, steps, output_tokens, prompt_tokens, preemptions; /* so far; prompt tokens as computed */
+};
+void engine_glance(const struct engine *g, struct engine_glance *out);
+/* Of several replicas: sums, and the latest reading. */
+void engine_glance_add(struct engine_glance *to, const struct engine_glance *one);
+
 /* Of several replicas: counts are added, "most" figures are those of the one that had most. */
 void engine_stats_add(struct engine_stats *to, const struct engine_stats *one);
 

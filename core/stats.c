@@ -26,3 +26,18 @@ void engine_stats_add(struct engine_stats *to, const struct engine_stats *one)
 	SUMS(ADD)
 	MOST(TAKE_MOST)
 }
+
+void engine_glance_add(struct engine_glance *to, const struct engine_glance *one)
+{
+	to->now_ns = one->now_ns > to->now_ns ? one->now_ns : to->now_ns;
+	to->running += one->running;
+	to->waiting += one->waiting;
+	to->blocks_used += one->blocks_used;
+	to->blocks_cached += one->blocks_cached;
+	to->num_blocks += one->num_blocks;
+	to->finished += one->finished;
+	to->steps += one->steps;
+	to->output_tokens += one->output_tokens;
+	to->prompt_tokens += one->prompt_tokens;
+	to->preemptions += one->preemptions;
+}

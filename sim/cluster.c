@@ -255,7 +255,7 @@ static void tell_progress(struct cluster *c, const struct run_hooks *hooks, int6
 	int64_t ended = 0;
 	for (int32_t m = 0; m < c->n; m++)
 		ended += engine_count_ended(c->members[m].engine);
-	if (ended - c->told < 1024)
+	if (ended - c->told < (hooks->every ? hooks->every : 1024))
 		return;
 	c->told = ended;
 	hooks->progress(hooks->ctx, ended, total);

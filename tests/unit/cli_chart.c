@@ -234,7 +234,7 @@ static void the_environment_decides(void)
 		setting("LC_CTYPE", cases[i].ctype);
 		setting("LANG", cases[i].lang);
 		setting("COLUMNS", cases[i].columns);
-		chart_style_detect(&s);
+		chart_style_detect(&s, 1);
 		CHECK_INT(s.ascii, cases[i].ascii);
 		CHECK_INT(s.width, cases[i].width);
 	}
