@@ -26,7 +26,7 @@ struct roofline_grid {
 	struct work *work; /* NULL: `why` */
 	char title[96], why[256];
 	struct cell *cells; /* [STEP_KINDS][ROWS][COLUMNS] */
-	int64_t steps;
+	int64_t steps, every;
 };
 
 static int load(struct roofline_grid *g, const struct store_report_run *r, struct err *e)
@@ -100,6 +100,11 @@ void roofline_grid_add(struct roofline_grid *g, const struct store_step *t)
 	g->steps++;
 }
 
+void roofline_grid_sampled(struct roofline_grid *g, int64_t every)
+{
+	g->every = every;
+}
+
 static void put_cells(const struct roofline_grid *g, struct jout *j)
 {
 	jout_begin(j, "cells", '[');
@@ -130,6 +135,7 @@ void roofline_grid_put(struct roofline_grid *g, struct jout *j)
 		jout_real(j, "flops_per_s", flops_per_s);
 		jout_real(j, "bytes_per_s", bytes_per_s);
 		jout_int(j, "steps", g->steps);
+		jout_int(j, "every", g->every ? g->every : 1);
 		put_cells(g, j);
 	} else {
 		jout_text(j, "why", g->why);

@@ -76,14 +76,14 @@ static void sum_up(struct envelope *v, int64_t at_ns, const int64_t *values)
 	merge(&v->cells[at_ns / v->width_ns], &one, v->series);
 }
 
-static int start_cells(struct envelope *v, struct err *e)
+static int start_cells(struct envelope *v, int64_t width_ns, struct err *e)
 {
 	v->cells = mem_zalloc((size_t)v->most, sizeof *v->cells);
 	if (!v->cells)
 		return err_no_memory(e, "a report");
-	v->width_ns = FIRST_WIDTH_NS;
-	for (int32_t i = 0; i < v->most; i++) {
-		const int64_t *row = v->raw + (int64_t)i * (1 + v->series);
+	v->width_ns = width_ns;
+	for (int64_t i = 0; i < v->rows; i++) {
+		const int64_t *row = v->raw + i * (1 + v->series);
 		sum_up(v, row[0], row + 1);
 	}
 	mem_free(v->raw);
@@ -95,7 +95,7 @@ static int start_cells(struct envelope *v, struct err *e)
 int envelope_add(struct envelope *v, int64_t at_ns, const int64_t *values, struct err *e)
 {
 	if (v->exact && v->rows == v->most) {
-		int rc = start_cells(v, e);
+		int rc = start_cells(v, FIRST_WIDTH_NS, e);
 		if (rc)
 			return rc;
 	}
@@ -107,6 +107,18 @@ int envelope_add(struct envelope *v, int64_t at_ns, const int64_t *values, struc
 		sum_up(v, at_ns, values);
 	}
 	v->rows++;
+	return ERR_NONE;
+}
+
+int envelope_take(struct envelope *v, int64_t width_ns, int64_t cell, const struct envelope_cell *c, struct err *e)
+{
+	int rc = v->exact ? start_cells(v, width_ns, e) : ERR_NONE;
+	if (rc)
+		return rc;
+	while (cell * (width_ns / FIRST_WIDTH_NS) / (v->width_ns / FIRST_WIDTH_NS) >= v->most)
+		widen(v);
+	merge(&v->cells[cell * (width_ns / FIRST_WIDTH_NS) / (v->width_ns / FIRST_WIDTH_NS)], c, v->series);
+	v->rows += c->n;
 	return ERR_NONE;
 }
 

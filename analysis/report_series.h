@@ -42,6 +42,9 @@ struct envelope {
 int envelope_init(struct envelope *v, int32_t series, int32_t most, struct err *e);
 /* ERR_MEMORY. */
 int envelope_add(struct envelope *v, int64_t at_ns, const int64_t *values, struct err *e);
+/* All at once what another envelope summed up in its cell, of stretches width_ns long: 1024 times a power of two, the same each
+ * time. Into one that has taken nothing else. ERR_MEMORY. */
+int envelope_take(struct envelope *v, int64_t width_ns, int64_t cell, const struct envelope_cell *c, struct err *e);
 void envelope_free(struct envelope *v);
 
 #endif

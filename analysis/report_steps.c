@@ -3,12 +3,13 @@
 #include "analysis/report.h"
 #include "analysis/report_roofline.h"
 #include "analysis/report_series.h"
+#include "analysis/store_outline.h"
 #include "analysis/store_report.h"
 #include "core/err.h"
 
-static const char *const series[] = {"duration", "host",    "decodes",   "prefill_tokens", "output_tokens",
-				     "running",  "waiting", "preempted", "blocks_used",    "blocks_cached"};
-#define SERIES ((int)(sizeof series / sizeof *series))
+#define SERIES STEP_OUTLINE_SERIES
+#define series step_outline_names
+#define SAMPLED 200000 /* steps that the roofline is made of where there are too many to look at each */
 
 struct gathering {
 	struct envelope over_time;
@@ -21,9 +22,28 @@ static int gather(void *ctx, const struct store_step *t)
 	struct gathering *g = ctx;
 	const int64_t values[] = {t->duration_ns, t->host_ns, t->decodes,   t->prefill_tokens, t->output_tokens,
 				  t->running,     t->waiting, t->preempted, t->blocks_used,    t->blocks_cached};
-	_Static_assert(sizeof values / sizeof *values == sizeof series / sizeof *series, "one name each");
+	_Static_assert(sizeof values / sizeof *values == SERIES, "one each");
 	roofline_grid_add(g->roofline, t);
 	return envelope_add(&g->over_time, t->start_ns, values, &g->err);
+}
+
+static int sample(void *ctx, const struct store_step *t)
+{
+	roofline_grid_add(((struct gathering *)ctx)->roofline, t);
+	return 0;
+}
+
+/* All of them; or, where they are many, what was kept of all of them, and a sample for the roofline. */
+static int read_steps(struct gathering *g, struct store *s, int64_t run_id, struct err *e)
+{
+	bool outlined = false;
+	int rc = store_outline_read(s, run_id, &g->over_time, &outlined, e);
+	if (rc == ERR_NONE && outlined) {
+		int64_t every = g->over_time.rows / SAMPLED + 1;
+		roofline_grid_sampled(g->roofline, every);
+		return store_report_steps_every(s, run_id, every, sample, g, e);
+	}
+	return rc ? rc : store_report_steps(s, run_id, gather, g, e);
 }
 
 static void put_exact(struct jout *j, const struct envelope *v)
@@ -82,7 +102,7 @@ int report_put_steps(struct jout *j, struct store *s, const struct store_report_
 	if (rc == ERR_NONE)
 		rc = roofline_grid_create(&g.roofline, r, e);
 	if (rc == ERR_NONE)
-		rc = store_report_steps(s, r->run_id, gather, &g, e);
+		rc = read_steps(&g, s, r->run_id, e);
 	if (rc == ERR_NONE && g.err.code)
 		rc = err_set(e, g.err.code, "%s", g.err.text);
 	if (rc == ERR_NONE && g.over_time.rows > 0) {

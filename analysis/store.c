@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "analysis/store_internal.h"
+#include "analysis/store_outline.h"
 #include "core/mem.h"
 
 #define BUSY_MS 60000
@@ -169,6 +170,7 @@ int store_open(struct store **out, const char *path, bool read_only, struct err 
 		mem_free(s);
 		return err_no_memory(e, "opening the database");
 	}
+	s->outline_from = STEP_OUTLINE_FROM;
 	int rc = open_patiently(s, read_only, e);
 	if (rc) {
 		store_close(s);
@@ -184,6 +186,7 @@ void store_close(struct store *s)
 		return;
 	sqlite3_close(s->db);
 	mem_free(s->steps);
+	store_outline_forget(s);
 	mem_free(s->path);
 	mem_free(s);
 }

@@ -13,6 +13,8 @@
 /* Rows of a run are numbered id = run_id x 2^32 + request (or step): one integer key, appended in order. */
 #define STORE_ID_BITS 32
 
+struct envelope;
+
 struct store {
 	sqlite3 *db;
 	char *path;
@@ -25,6 +27,8 @@ struct store {
 	int64_t n_requests;
 	struct step_row *steps; /* [STORE_STEPS_BUFFERED] */
 	int64_t n_steps;
+	struct envelope *outline; /* of all steps of the run; NULL before the first */
+	int64_t outline_from; /* STEP_OUTLINE_FROM; tests: less */
 };
 
 /* "runs.db: what: why" with what SQLite says and what to do about it. Returns the error's code. */

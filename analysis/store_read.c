@@ -189,6 +189,7 @@ static int delete_one(struct store *s, int64_t run_id, struct err *e)
 	static const char *const statements[] = {
 		"DELETE FROM requests WHERE id BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295",
 		"DELETE FROM steps WHERE id BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295",
+		"DELETE FROM step_outline WHERE id BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295",
 		"DELETE FROM inputs WHERE id BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295",
 		"DELETE FROM outputs WHERE id BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295",
 		"DELETE FROM metrics WHERE run_id = ?1",

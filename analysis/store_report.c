@@ -196,15 +196,14 @@ int store_report_request_name(struct store *s, int64_t run_id, int32_t request, 
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
 
-static const char steps_sql[] =
-	"SELECT start_ns, duration_ns, host_ns, decodes, chunks, output_tokens, prefill_tokens, decode_ctx, running,"
-	" waiting, preempted, blocks_used, blocks_cached FROM steps WHERE " RANGE;
+#define STEP_COLUMNS                                                                                                   \
+	"start_ns, duration_ns, host_ns, decodes, chunks, output_tokens, prefill_tokens, decode_ctx, running,"         \
+	" waiting, preempted, blocks_used, blocks_cached FROM steps"
 
-int store_report_steps(struct store *s, int64_t run_id, store_step_fn *each, void *ctx, struct err *e)
+static int each_step(struct store *s, sqlite3_stmt *q, store_step_fn *each, void *ctx, struct err *e)
 {
-	sqlite3_stmt *q = NULL;
-	int step = SQLITE_DONE, rc = begin(s, &q, steps_sql, run_id, e);
-	while (rc == ERR_NONE && (step = sqlite3_step(q)) == SQLITE_ROW) {
+	int step;
+	while ((step = sqlite3_step(q)) == SQLITE_ROW) {
 		struct store_step t;
 		int64_t *to[] = {&t.start_ns,      &t.duration_ns,    &t.host_ns,      &t.decodes, &t.chunks,
 				 &t.output_tokens, &t.prefill_tokens, &t.decode_ctx,   &t.running, &t.waiting,
@@ -214,7 +213,30 @@ int store_report_steps(struct store *s, int64_t run_id, store_step_fn *each, voi
 		if (each(ctx, &t))
 			break;
 	}
-	return end(s, q, rc, step, e);
+	return end(s, q, ERR_NONE, step, e);
+}
+
+int store_report_steps(struct store *s, int64_t run_id, store_step_fn *each, void *ctx, struct err *e)
+{
+	sqlite3_stmt *q = NULL;
+	int rc = begin(s, &q, "SELECT " STEP_COLUMNS " WHERE " RANGE, run_id, e);
+	return rc ? rc : each_step(s, q, each, ctx, e);
+}
+
+/* Looked up one by one: what lies between is not read. */
+static const char every_sql[] = "WITH RECURSIVE wanted(id) AS (SELECT ?1 << 32 UNION ALL SELECT id + ?2 FROM wanted "
+				"WHERE id < (SELECT max(id) FROM steps"
+				" WHERE id <= (?1 << 32) + 4294967295)) SELECT " STEP_COLUMNS " JOIN wanted USING (id)";
+
+int store_report_steps_every(struct store *s, int64_t run_id, int64_t every, store_step_fn *each, void *ctx,
+			     struct err *e)
+{
+	sqlite3_stmt *q = NULL;
+	int rc = begin(s, &q, every_sql, run_id, e);
+	if (rc)
+		return rc;
+	sqlite3_bind_int64(q, 2, every);
+	return each_step(s, q, each, ctx, e);
 }
 
 /* --- anything else ------------------------------------------------------------------------------------------------ */

@@ -53,6 +53,9 @@ struct store_step {
 /* All of a run, in order; stops where each() is not 0. */
 typedef int store_step_fn(void *ctx, const struct store_step *step);
 int store_report_steps(struct store *s, int64_t run_id, store_step_fn *each, void *ctx, struct err *e);
+/* Every so many of them, the first included. */
+int store_report_steps_every(struct store *s, int64_t run_id, int64_t every, store_step_fn *each, void *ctx,
+			     struct err *e);
 
 /* The first column of a query's first rows: numbers into ids[at_most]. */
 int store_report_numbers(struct store *s, const char *sql, int64_t *ids, int64_t at_most, int64_t *n, struct err *e);

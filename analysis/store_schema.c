@@ -3,8 +3,13 @@
 #include <stdio.h>
 
 #include "analysis/store_internal.h"
+#include "analysis/store_outline.h"
 
 _Static_assert(REQUEST_FINISHED == 4, "the default of requests.state");
+
+#define OUTLINE_COLUMN(name)                                                                                           \
+	", " #name "_min INTEGER NOT NULL, " #name "_max INTEGER NOT NULL, " #name "_sum INTEGER NOT NULL"
+#define OUTLINE_COLUMNS STEP_OUTLINE(OUTLINE_COLUMN)
 
 #define APPLICATION_ID 0x4c4f434b /* "LOCK" */
 
@@ -236,6 +241,12 @@ static const char *const migrations[] = {
 	"  t.attention_ns / 1e6 AS attention_ms, t.head_ns / 1e6 AS head_ms, t.other_ns / 1e6 AS other_ms,"
 	"  coalesce(t.transfer_ns, 0) / 1e6 AS transfer_ms"
 	" FROM runs r JOIN steps t ON t.id BETWEEN r.run_id << 32 AND (r.run_id << 32) + 4294967295;"
+
+	/* Many steps in stretches of time: analysis/store_outline.h. */
+	"CREATE TABLE step_outline ("
+	" id INTEGER PRIMARY KEY," /* run_id * 2^32 + stretch, which begins at stretch * width_ns */
+	" width_ns INTEGER NOT NULL,"
+	" n INTEGER NOT NULL" OUTLINE_COLUMNS ") STRICT;" /* n: steps that began in it */
 
 	/* Requests whose KV went to another tier of memory and came back. */
 	"ALTER TABLE requests ADD COLUMN swaps INTEGER DEFAULT 0;"

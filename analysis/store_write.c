@@ -7,6 +7,7 @@
 #include "analysis/result_json.h"
 #include "analysis/store_bind.h"
 #include "analysis/store_internal.h"
+#include "analysis/store_outline.h"
 #include "core/mem.h"
 #include "policies/orders.h"
 #include "sim/profile.h"
@@ -218,6 +219,7 @@ int store_begin_run(struct store *s, const struct run_settings *settings, const 
 {
 	s->run_id = 0;
 	s->n_steps = 0;
+	store_outline_forget(s);
 	int rc = begin(s, e);
 	if (rc)
 		return rc;
@@ -238,7 +240,10 @@ static int write_steps(struct store *s, struct err *e)
 {
 	char sql[STORE_SQL];
 	store_steps_sql(s, sql);
-	return store_exec(s, sql, WHAT, e);
+	int rc = store_exec(s, sql, WHAT, e);
+	for (int64_t i = 0; rc == ERR_NONE && i < s->n_steps; i++)
+		rc = store_outline_add(s, &s->steps[i], e);
+	return rc;
 }
 
 int store_step(struct store *s, const struct step_row *row, struct err *e)
@@ -356,6 +361,8 @@ int store_end_run(struct store *s, const struct run_settings *settings, const st
 		if (s->n_steps)
 			rc = write_steps(s, &own);
 		s->n_steps = 0;
+		if (rc == ERR_NONE)
+			rc = store_outline_write(s, &own);
 		if (rc == ERR_NONE && settings->record != RECORD_NONE && r->requests)
 			rc = write_requests(s, w, r, &own);
 		if (rc == ERR_NONE)

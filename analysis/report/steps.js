@@ -158,7 +158,7 @@ const steps = (function () {
 			title: "Roofline: " + f.device,
 			about: "Each dot is steps that lie at the same place, larger for more of them: what they computed for each byte they moved, and how much of it per second " +
 				"(the whole step, host included). Lines: what the device can do at most (" + fmt(f.flops_per_s) + " with " + f.weights + " weights, " +
-				format.bytes(f.bytes_per_s) + "/s). Of prompt pieces the attention to earlier pieces is not recorded and not counted.",
+				format.bytes(f.bytes_per_s) + "/s). " + (f.every > 1 ? "Of " + format.count(r.steps.rows) + " steps every " + format.count(f.every) + "th is shown. " : "") + "Of prompt pieces the attention to earlier pieces is not recorded and not counted.",
 			x: {label: "FLOP per byte", log: true, format: "si"},
 			y: {label: "FLOP/s", log: true, format: "si"},
 			full: [low, high], height: 380,
@@ -173,7 +173,7 @@ const steps = (function () {
 				rows: [{series: {color: 7}, name: "roof", text: fmt(Number(roof(x).toPrecision(3)))},
 					...kinds.filter(k => shown(k.name)).map(k => near(k, x, cells, fmt, roof)).filter(r => r)]
 			}),
-			table: () => table("Sums by kind of step", ["", "steps", "FLOP per byte", "FLOP/s", "of the roof"], sums.map(s => {
+			table: () => table("Sums by kind of step" + (f.every > 1 ? ", of the steps that are shown" : ""), ["", "steps", "FLOP per byte", "FLOP/s", "of the roof"], sums.map(s => {
 				const speed = s.flops / s.ns * 1e9, x = s.flops / s.bytes;
 				return [s.name, {text: format.count(s.n), value: s.n, class: "number"}, {text: format.number(x), class: "number"}, {text: fmt(speed), class: "number"},
 					{text: format.percent(speed / roof(x)), class: "number"}];

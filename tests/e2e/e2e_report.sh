@@ -87,6 +87,17 @@ expect "few steps are all there" same "$(data "$page" | jq -c '.runs[0].steps | 
 expect "every step lies under the roofs" holds "$(data "$page")" '.runs[0].roofline | (.cells | map(.[1]) | add) == .steps and .steps > 30 and .bytes_per_s == 300e9
 	and (. as $r | .cells | all(.[2] / .[4] * 1e9 <= $r.flops_per_s and .[2] / .[4] * 1e9 <= .[2] / .[3] * $r.bytes_per_s))'
 
+# --- many steps: they are kept in outline
+"$LOCKSTEP" trace generate --num-prompts 2000 --seed 4 "$tmp/many.jsonl" >/dev/null || exit 1
+run replay --model llama-3.1-8b --device h100-sxm --policy chunked --max-num-seqs 2 --db "$db" --record steps "$tmp/many.jsonl"
+many=$(sql 'select max(run_id) from runs')
+expect "so many that they have an outline" test "$(sql "select count(*) from steps where id >> 32 = $many")" -gt 200000 -a "$(sql 'select count(*) from step_outline')" -gt 1000
+run report --no-phases --db "$db" -o "$page"
+expect "extremes and sums are of all of them" same \
+	"$(data "$page" | jq -c '.runs[0].steps | [.rows, (.duration.sum | add), (.duration.lo | min), (.duration.hi | max), (.waiting.hi | max), (.output_tokens.sum | add)]')" \
+	"$(sqlite3 -json "$db" "select count(*) a, sum(duration_ns) b, min(duration_ns) c, max(duration_ns) d, max(waiting) e, sum(output_tokens) f from steps where id >> 32 = $many" | jq -c '.[0] | [.a, .b, .c, .d, .e, .f]')"
+expect "the roofline is of a sample, and says so" holds "$(data "$page")" '.runs[0] | .roofline.every > 1 and .roofline.steps > 100000 and .roofline.steps <= 200001 and .roofline.steps == (.roofline.cells | map(.[1]) | add)'
+
 # --- searches and experiments
 run slo --model llama-3.1-8b --devices l40s,h100-sxm --policies chunked --goodput ttft:500 tpot:80 --db "$db" --num-prompts 100 --quiet "$tmp/made.jsonl"
 echo '{"name": "two", "base": {"dataset-path": "'"$tmp/made.jsonl"'", "cost-model": "constant:10ms", "num-gpu-blocks-override": 400, "num-prompts": 50}, "grid": {"policy": ["chunked", "continuous"]}}' >"$tmp/two.json"

@@ -82,6 +82,19 @@ static void check_envelope(int64_t rows, int64_t reach_ns, uint64_t seed)
 	CHECK_INT(seen, v.exact ? 0 : rows);
 	for (int64_t i = 0; v.exact && i < rows; i++)
 		CHECK_INT(v.raw[i * (1 + SERIES)], at[i]);
+	/* Another that takes its stretches, of half as many: the same. */
+	struct envelope half;
+	CU_ASSERT_FATAL(envelope_init(&half, SERIES, MOST / 2, &e) == ERR_NONE);
+	for (int32_t c = 0; !v.exact && c < MOST; c++)
+		if (v.cells[c].n)
+			CHECK_INT(envelope_take(&half, v.width_ns, c, &v.cells[c], &e), ERR_NONE);
+	for (int32_t c = 0; !v.exact && c < MOST; c++)
+		if (v.cells[c].n) {
+			const struct envelope_cell *to = &half.cells[(int64_t)c * v.width_ns / half.width_ns];
+			CU_ASSERT(to->v[0].min <= v.cells[c].v[0].min && to->v[0].max >= v.cells[c].v[0].max);
+		}
+	CHECK_INT(half.rows, v.exact ? 0 : rows);
+	envelope_free(&half);
 	envelope_free(&v);
 	mem_free(at);
 	mem_free(values);

@@ -12,6 +12,7 @@
 
 #include "analysis/store.h"
 #include "analysis/store_internal.h"
+#include "analysis/store_outline.h"
 #include "core/mem.h"
 #include "tests/unit/analysis_fixture.h"
 
@@ -834,9 +835,49 @@ static void a_read_only_database_can_be_read(void)
 	CHECK_INT(WEXITSTATUS(status), 0);
 }
 
+/* Many steps: every stretch of the outline is what SQL finds in it; few have none; it goes with its run. */
+static void an_outline_is_what_its_steps_are(void)
+{
+	const char *path = fresh("outline.db");
+	struct store *s = open_store(path);
+	struct run_settings settings;
+	struct workload w;
+	struct run_result r;
+	struct err e = {0};
+	random_workload(&w, 4000, 30, 17);
+	small_settings(&settings, &w);
+	settings.record = RECORD_STEPS;
+	must_run(&settings, &w, s, &r);
+	CHECK_INT(query(path, "SELECT count(*) FROM step_outline"), 0);
+	run_result_free(&r);
+	s->outline_from = 10;
+	must_run(&settings, &w, s, &r);
+	run_result_free(&r);
+	CU_ASSERT(query(path, "SELECT count(*) FROM steps WHERE id >> 32 = 2") > STEP_OUTLINE_STRETCHES);
+	double stretches = query(path, "SELECT count(*) FROM step_outline WHERE id >> 32 = 2");
+	CU_ASSERT(stretches > 2000 && stretches <= STEP_OUTLINE_STRETCHES);
+	CHECK_INT(
+		query(path,
+		      "SELECT count(*) FROM (SELECT start_ns / width AS stretch, count(*) AS n, min(duration_ns) AS a, "
+		      "max(duration_ns) AS b, sum(duration_ns) AS c, min(waiting) AS d, max(waiting) AS e, "
+		      "sum(prefill_tokens) AS f, max(blocks_used) AS g, sum(output_tokens) AS h FROM steps, "
+		      "(SELECT max(width_ns) AS width FROM step_outline) WHERE id >> 32 = 2 GROUP BY 1) x JOIN "
+		      "step_outline o ON o.id = (2 << 32) + x.stretch WHERE (o.n, duration_min, duration_max, "
+		      "duration_sum, waiting_min, waiting_max, prefill_tokens_sum, blocks_used_max, "
+		      "output_tokens_sum) = (x.n, a, b, c, d, e, f, g, h)"),
+		stretches);
+	CHECK_INT(query(path, "SELECT sum(n) FROM step_outline"),
+		  query(path, "SELECT count(*) FROM steps WHERE id >> 32 = 2"));
+	CHECK_INT(store_delete(s, &(int64_t){2}, 1, false, &e), ERR_NONE);
+	CHECK_INT(query(path, "SELECT count(*) FROM step_outline"), 0);
+	store_close(s);
+	workload_free(&w);
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
+		{"an_outline_is_what_its_steps_are", an_outline_is_what_its_steps_are},
 		{"a_run_with_steps_comes_back", a_run_with_steps_comes_back},
 		{"views_agree_with_the_metrics", views_agree_with_the_metrics},
 		{"names_sessions_tenants_and_priorities_are_kept", names_sessions_tenants_and_priorities_are_kept},
