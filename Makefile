@@ -359,6 +359,10 @@ studies: ## write docs/studies/*.md: hundreds of runs, simulated and on this mac
 choosing: $(B)/lockstep ## make the runs of docs/choosing.md again and write their figures into it; seconds
 	$(Q)tools/choosing.py $(B)/lockstep docs/choosing.md
 
+.PHONY: lab-figures
+lab-figures: $(B)/lockstep ## after a change that moves figures: write those of docs/labs/*/solution.json anew; `make e2e` tells what no longer holds
+	$(Q)tools/lab_solutions.py $(B)/lockstep
+
 # --- first contact, installation ----------------------------------------------------------------------------------
 SAMPLE := traces/samples/azure_conv_sample.csv
 .PHONY: quickstart
