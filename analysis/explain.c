@@ -53,9 +53,8 @@ int explain_init(struct explain *x, const struct workload *w, int32_t focus, con
 		s->measured = cost != NULL;
 		s->has_token = mem_zalloc(n, sizeof *s->has_token);
 		s->queue = mem_zalloc(n, sizeof *s->queue);
-		s->arrived = mem_alloc(n * sizeof *s->arrived);
 	}
-	bool ok = s && x->each && s->has_token && s->queue && s->arrived;
+	bool ok = s && x->each && s->has_token && s->queue;
 	if (ok && focus >= 0)
 		ok = explain_focus_init(x, w) == ERR_NONE;
 	if (ok)
@@ -71,7 +70,11 @@ void explain_free(struct explain *x)
 		explain_focus_free(x);
 		mem_free(s->has_token);
 		mem_free(s->queue);
-		mem_free(s->arrived);
+		for (int32_t m = 0; m < s->n_replicas; m++) {
+			mem_free(s->replicas[m]->arrived);
+			mem_free(s->replicas[m]);
+		}
+		mem_free(s->replicas);
 		mem_free(s->marks);
 		mem_free(s);
 	}
@@ -84,52 +87,52 @@ void explain_free(struct explain *x)
 
 static int see_init(void *self, const struct engine *engine, struct err *e)
 {
-	const struct explain_state *s = self;
-	return s->inner.ops->init(s->inner.self, engine, e);
+	const struct explain_replica *r = self;
+	return r->inner.ops->init(r->inner.self, engine, e);
 }
 
 static int64_t see_now(void *self)
 {
-	const struct explain_state *s = self;
-	return s->inner.ops->now(s->inner.self);
+	const struct explain_replica *r = self;
+	return r->inner.ops->now(r->inner.self);
 }
 
 static int see_wait_until(void *self, int64_t t_ns, struct err *e)
 {
-	const struct explain_state *s = self;
-	return s->inner.ops->wait_until(s->inner.self, t_ns, e);
+	const struct explain_replica *r = self;
+	return r->inner.ops->wait_until(r->inner.self, t_ns, e);
 }
 
 /* What the batch points at lives until its step has been told. */
 static int see_submit(void *self, const struct batch *b, struct err *e)
 {
-	struct explain_state *s = self;
-	s->flights[b->step & 1] = *b;
-	return s->inner.ops->submit(s->inner.self, b, e);
+	struct explain_replica *r = self;
+	r->flights[b->step & 1] = *b;
+	return r->inner.ops->submit(r->inner.self, b, e);
 }
 
 static int see_wait(void *self, struct step_result *out, struct err *e)
 {
-	const struct explain_state *s = self;
-	return s->inner.ops->wait(s->inner.self, out, e);
+	const struct explain_replica *r = self;
+	return r->inner.ops->wait(r->inner.self, out, e);
 }
 
 static int see_transfer(void *self, const struct transfer *t, struct err *e)
 {
-	const struct explain_state *s = self;
-	return s->inner.ops->transfer(s->inner.self, t, e);
+	const struct explain_replica *r = self;
+	return r->inner.ops->transfer(r->inner.self, t, e);
 }
 
 static int see_transfers_done(void *self, struct transfer_news *out, struct err *e)
 {
-	const struct explain_state *s = self;
-	return s->inner.ops->transfers_done(s->inner.self, out, e);
+	const struct explain_replica *r = self;
+	return r->inner.ops->transfers_done(r->inner.self, out, e);
 }
 
 static int64_t see_transfer_next_ns(void *self)
 {
-	const struct explain_state *s = self;
-	return s->inner.ops->transfer_next_ns(s->inner.self);
+	const struct explain_replica *r = self;
+	return r->inner.ops->transfer_next_ns(r->inner.self);
 }
 
 static void see_close(void *self)
@@ -150,22 +153,26 @@ static const struct backend_ops see_ops = {.name = "explain",
 
 int explain_stand_before(void *ctx, struct backend *b, struct err *e)
 {
-	struct explain *x = ctx;
-	struct explain_state *s = x->state;
-	(void)e;
-	s->inner = *b;
-	if (!s->cost)
-		s->cost = sim_backend_cost(b);
-	*b = (struct backend){&see_ops, s};
+	struct explain_state *s = ((struct explain *)ctx)->state;
+	struct explain_replica *r = mem_zalloc(1, sizeof *r);
+	if (!r ||
+	    mem_grow((void **)&s->replicas, &s->cap_replicas, s->n_replicas + 1, sizeof(struct explain_replica *))) {
+		mem_free(r);
+		return err_no_memory(e, "the causes of a run's latencies");
+	}
+	s->replicas[s->n_replicas++] = r;
+	r->inner = *b;
+	r->cost = s->cost ? s->cost : sim_backend_cost(b);
+	*b = (struct backend){&see_ops, r};
 	return ERR_NONE;
 }
 
 /* --- one step ---------------------------------------------------------------------------------------------------------- */
 
-static int64_t device_ns(const struct explain_state *s, const struct batch *b)
+static int64_t device_ns(const struct explain_replica *r, const struct batch *b)
 {
 	struct cost_time t = {0};
-	cost_step(s->cost, b, &t);
+	cost_step(r->cost, b, &t);
 	return t.device_ns;
 }
 
@@ -173,11 +180,12 @@ static void on_step(void *ctx, const struct step_row *row)
 {
 	struct explain *x = ctx;
 	struct explain_state *s = x->state;
-	const struct batch *b = &s->flights[row->step & 1];
+	struct explain_replica *r = s->replicas[row->replica];
+	const struct batch *b = &r->flights[row->step & 1];
 	int64_t work_ns = row->end_ns - row->start_ns - row->transfer_ns;
-	struct explain_step *k = &s->step;
+	struct explain_step *k = &r->step;
 	*k = (struct explain_step){.batch = b, .transfer_ns = row->transfer_ns};
-	k->model_ns = k->no_chunks_ns = device_ns(s, b);
+	k->model_ns = k->no_chunks_ns = device_ns(r, b);
 	int64_t rest_ns = s->measured ? work_ns : work_ns - k->model_ns;
 	rest_ns = rest_ns > 0 ? rest_ns : 0;
 	k->host_ns = row->host_ns < rest_ns ? row->host_ns : rest_ns;
@@ -190,7 +198,7 @@ static void on_step(void *ctx, const struct step_row *row)
 		decodes.chunks = NULL;
 		decodes.prefill_tokens = 0;
 		decodes.sampled = b->decodes;
-		k->no_chunks_ns = device_ns(s, &decodes);
+		k->no_chunks_ns = device_ns(r, &decodes);
 	}
 	if (x->focus.req >= 0)
 		explain_focus_step(x, row);
@@ -198,9 +206,9 @@ static void on_step(void *ctx, const struct step_row *row)
 
 /* --- one turn ---------------------------------------------------------------------------------------------------------- */
 
-static struct batch row_alone(const struct explain_state *s, int32_t ctx)
+static struct batch row_alone(const struct explain_replica *r, int32_t ctx)
 {
-	int32_t window = engine_config(s->engine)->window;
+	int32_t window = engine_config(r->engine)->window;
 	bool below = !window || ctx < window;
 	return (struct batch){.decodes = 1,
 			      .decode_ctx = ctx,
@@ -213,9 +221,9 @@ static struct batch row_alone(const struct explain_state *s, int32_t ctx)
 }
 
 /* The piece alone, or with the step's decodes beside it. */
-static struct batch piece_alone(const struct explain_state *s, struct chunk *own, bool decodes)
+static struct batch piece_alone(const struct explain_replica *r, struct chunk *own, bool decodes)
 {
-	struct batch b = *s->step.batch;
+	struct batch b = *r->step.batch;
 	b.n_chunks = 1;
 	b.chunks = own;
 	b.prefill_tokens = own->len;
@@ -238,19 +246,19 @@ static bool find_chunk(const struct batch *b, int32_t req, struct chunk *out)
 }
 
 /* What the model says of the row alone, and of the step without others' prompts: alone <= without <= all. */
-static void model_parts(const struct explain_state *s, const struct turn *t, int64_t *alone_ns, int64_t *without_ns)
+static void model_parts(const struct explain_replica *r, const struct turn *t, int64_t *alone_ns, int64_t *without_ns)
 {
-	const struct explain_step *k = &s->step;
+	const struct explain_step *k = &r->step;
 	struct chunk own;
 	if (t->chunk && find_chunk(k->batch, t->req, &own)) {
 		bool only = k->batch->n_chunks == 1 && !k->batch->chunks[0].pad;
-		struct batch alone = piece_alone(s, &own, false), without = piece_alone(s, &own, true);
-		*without_ns = only ? k->model_ns : device_ns(s, &without);
-		*alone_ns = only && !k->batch->decodes ? k->model_ns : device_ns(s, &alone);
+		struct batch alone = piece_alone(r, &own, false), without = piece_alone(r, &own, true);
+		*without_ns = only ? k->model_ns : device_ns(r, &without);
+		*alone_ns = only && !k->batch->decodes ? k->model_ns : device_ns(r, &alone);
 	} else {
-		struct batch alone = row_alone(s, t->ctx);
+		struct batch alone = row_alone(r, t->ctx);
 		*without_ns = k->no_chunks_ns;
-		*alone_ns = device_ns(s, &alone);
+		*alone_ns = device_ns(r, &alone);
 	}
 	*without_ns = *without_ns < k->model_ns ? *without_ns : k->model_ns;
 	*alone_ns = *alone_ns < *without_ns ? *alone_ns : *without_ns;
@@ -263,11 +271,11 @@ static int64_t scaled(const struct explain_step *k, int64_t ns)
 	return k->model_ns > 0 ? (int64_t)((__int128)ns * k->device_ns / k->model_ns) : 0;
 }
 
-static void share_step(const struct explain_state *s, const struct turn *t, int64_t to[CAUSES])
+static void share_step(const struct explain_replica *r, const struct turn *t, int64_t to[CAUSES])
 {
-	const struct explain_step *k = &s->step;
+	const struct explain_step *k = &r->step;
 	int64_t alone_ns, without_ns;
-	model_parts(s, t, &alone_ns, &without_ns);
+	model_parts(r, t, &alone_ns, &without_ns);
 	int64_t own_ns = scaled(k, alone_ns), tokens_ns = scaled(k, without_ns);
 	to[CAUSE_HOST] += k->host_ns;
 	to[CAUSE_TRANSFER] += k->copies_ns + (t->transfer_ns ? 0 : k->transfer_ns);
@@ -295,7 +303,7 @@ static void on_turn(void *ctx, const struct turn *t)
 	if (t->step == t->since_step + 1) /* else it had no turn, which its history tells */
 		to[s->async ? CAUSE_PIPELINE : CAUSE_HOST] += t->start_ns - t->since_ns;
 	int64_t before_ns = to[CAUSE_OTHERS_PREFILL];
-	share_step(s, t, to);
+	share_step(s->replicas[t->replica], t, to);
 	if (t->req == x->focus.req)
 		explain_focus_turn(x, t, to[CAUSE_OTHERS_PREFILL] - before_ns);
 	s->has_token[t->req] |= t->first_token;
@@ -303,33 +311,41 @@ static void on_turn(void *ctx, const struct turn *t)
 
 /* --- waiting ----------------------------------------------------------------------------------------------------------- */
 
-/* Who came before a request that is let in and is still queued has been overtaken. */
-static void note_overtaken(struct explain *x, int32_t req)
+/* What those who wait at a replica have waited for so far. */
+static bool set_mark(struct explain_state *s, const struct explain_replica *r)
 {
-	struct explain_state *s = x->state;
+	if (mem_grow((void **)&s->marks, &s->cap_marks, s->n_marks + 1, sizeof *s->marks)) {
+		s->no_memory = true;
+		return false;
+	}
+	engine_waited(r->engine, s->marks[s->n_marks++].sum_ns);
+	return true;
+}
+
+/* Who came before a request that is let in and is still queued has been overtaken. */
+static void note_overtaken(struct explain_state *s, struct explain_replica *r, int32_t req)
+{
 	bool marked = false;
-	for (; s->front < s->queue[req].seq; s->front++) {
-		struct explain_queue *q = &s->queue[s->arrived[s->front]];
+	for (; r->front < s->queue[req].seq; r->front++) {
+		struct explain_queue *q = &s->queue[r->arrived[r->front]];
 		if (!q->queued)
 			continue;
-		if (!marked) {
-			if (mem_grow((void **)&s->marks, &s->cap_marks, s->n_marks + 1, sizeof *s->marks)) {
-				s->no_memory = true;
-				return;
-			}
-			engine_waited(s->engine, s->marks[s->n_marks++].sum_ns);
-			marked = true;
-		}
+		if (!marked && !set_mark(s, r))
+			return;
+		marked = true;
 		q->mark = s->n_marks; /* its place + 1 */
 	}
 }
 
-static void on_arrive(struct explain *x, const struct event *ev)
+static void on_arrive(struct explain_state *s, struct explain_replica *r, int32_t req)
 {
-	struct explain_state *s = x->state;
-	struct explain_queue *q = &s->queue[ev->req];
-	*q = (struct explain_queue){.seq = s->n_arrived, .queued = true};
-	s->arrived[s->n_arrived++] = ev->req;
+	if (mem_grow((void **)&r->arrived, &r->cap_arrived, r->n_arrived + 1, sizeof *r->arrived)) {
+		s->no_memory = true;
+		return;
+	}
+	struct explain_queue *q = &s->queue[req];
+	*q = (struct explain_queue){.seq = r->n_arrived, .queued = true};
+	r->arrived[r->n_arrived++] = req;
 	/* So many were in flight up to now that it could not have been sent. */
 	q->held_back = s->most_in_flight && s->were_in_flight >= s->most_in_flight;
 	s->in_flight++;
@@ -339,14 +355,15 @@ static void on_event(void *ctx, const struct event *ev)
 {
 	struct explain *x = ctx;
 	struct explain_state *s = x->state;
+	struct explain_replica *r = s->replicas[ev->replica];
 	switch (ev->kind) {
 	case EVENT_ARRIVE:
-		on_arrive(x, ev);
+		on_arrive(s, r, ev->req);
 		break;
 	case EVENT_ADMIT:
 		s->queue[ev->req].queued = false;
 		if (!ev->b)
-			note_overtaken(x, ev->req);
+			note_overtaken(s, r, ev->req);
 		break;
 	case EVENT_REJECT:
 	case EVENT_ABORT:
@@ -373,7 +390,7 @@ static void share_queue(const struct explain_state *s, const struct phase *p, in
 		[WAIT_BUDGET] = CAUSE_BUDGET, [WAIT_PREFILL] = CAUSE_PREFILL, [WAIT_POLICY] = CAUSE_POLICY};
 	const struct explain_queue *q = &s->queue[p->req];
 	int64_t sum_ns[WAIT_CAUSES];
-	engine_waited(s->engine, sum_ns);
+	engine_waited(s->replicas[p->replica]->engine, sum_ns);
 	for (int c = 0; c < WAIT_CAUSES; c++) {
 		int64_t late_ns = q->mark ? sum_ns[c] - s->marks[q->mark - 1].sum_ns[c] : 0;
 		to[CAUSE_ORDER] += late_ns;
@@ -403,10 +420,11 @@ static void on_phase(void *ctx, const struct phase *p)
 
 static void on_engine(void *ctx, const struct engine *g)
 {
-	struct explain *x = ctx;
-	x->state->engine = g;
-	x->state->async = engine_config(g)->async_scheduling;
-	x->state->most_in_flight = engine_config(g)->max_concurrency;
+	struct explain_state *s = ((struct explain *)ctx)->state;
+	if (s->n_engines < s->n_replicas)
+		s->replicas[s->n_engines++]->engine = g;
+	s->async = engine_config(g)->async_scheduling;
+	s->most_in_flight = engine_config(g)->max_concurrency;
 }
 
 struct history_sink explain_sink(struct explain *x)

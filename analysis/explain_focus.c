@@ -12,6 +12,7 @@ struct explain_focus_state {
 	int32_t *running; /* [n_running] */
 	int32_t *place; /* [n] in it + 1; 0 = it is not */
 	int32_t n_running;
+	int32_t replica; /* that serves the focus; -1: it has not come */
 	bool waits, queued;
 	int64_t since_ns; /* it has waited */
 };
@@ -27,6 +28,7 @@ int explain_focus_init(struct explain *x, const struct workload *w)
 	f->running = mem_alloc(n * sizeof *f->running);
 	f->place = mem_zalloc(n, sizeof *f->place);
 	x->focus.first_overtaker = -1;
+	f->replica = -1;
 	return f->held && f->prefilled && f->running && f->place ? ERR_NONE : ERR_MEMORY;
 }
 
@@ -58,13 +60,22 @@ static void drop_running(struct explain_focus_state *f, int32_t req)
 	f->place[req] = 0;
 }
 
+/* Several replicas: does the one of the focus serve it? */
+static bool is_here(const struct explain *x, int32_t req)
+{
+	const struct explain_state *s = x->state;
+	return engine_request(s->replicas[0]->engine, req)->replica == s->focus->replica;
+}
+
 static void on_own_event(struct explain *x, const struct event *ev)
 {
 	struct explain_focus_state *f = x->state->focus;
 	switch (ev->kind) {
 	case EVENT_ARRIVE:
 		x->focus.ahead = (int32_t)(ev->a > 0 ? ev->a - 1 : 0);
-		x->focus.running = f->n_running;
+		f->replica = ev->replica;
+		for (int32_t i = 0; i < f->n_running; i++)
+			x->focus.running += is_here(x, f->running[i]);
 		f->waits = f->queued = true;
 		f->since_ns = ev->at_ns;
 		break;
@@ -92,8 +103,8 @@ void explain_focus_event(struct explain *x, const struct event *ev)
 		on_own_event(x, ev);
 	switch (ev->kind) {
 	case EVENT_ADMIT:
-		if (f->queued && !ev->b && s->queue[ev->req].seq > s->queue[x->focus.req].seq &&
-		    x->focus.overtakers++ == 0)
+		if (f->queued && !ev->b && ev->replica == f->replica &&
+		    s->queue[ev->req].seq > s->queue[x->focus.req].seq && x->focus.overtakers++ == 0)
 			x->focus.first_overtaker = ev->req;
 		add_running(f, ev->req);
 		break;
@@ -133,23 +144,24 @@ void explain_focus_step(struct explain *x, const struct step_row *row)
 	struct explain_focus_state *f = s->focus;
 	int64_t from_ns = row->start_ns > f->since_ns ? row->start_ns : f->since_ns;
 	double ns = (double)(row->end_ns - from_ns);
-	if (!f->waits || ns <= 0)
+	if (!f->waits || row->replica != f->replica || ns <= 0)
 		return;
-	enum wait_cause cause = engine_waits_for(s->engine);
+	const struct explain_replica *r = s->replicas[f->replica];
+	enum wait_cause cause = engine_waits_for(r->engine);
 	if (cause == WAIT_PREFILL || cause == WAIT_BUDGET)
-		blame_prompts(x, s->step.batch, ns);
+		blame_prompts(x, r->step.batch, ns);
 	if (cause != WAIT_MEMORY && cause != WAIT_PLACE)
 		return;
 	for (int32_t i = 0; i < f->n_running; i++) {
-		int32_t blocks;
-		engine_block_table(s->engine, f->running[i], &blocks);
+		int32_t blocks; /* 0: another replica's */
+		engine_block_table(r->engine, f->running[i], &blocks);
 		f->held[f->running[i]] += ns * blocks;
 	}
 }
 
 void explain_focus_turn(struct explain *x, const struct turn *t, int64_t slowed_ns)
 {
-	const struct batch *b = x->state->step.batch;
+	const struct batch *b = x->state->replicas[t->replica]->step.batch;
 	int decode = t->kind == PHASE_DECODE;
 	x->focus.turns[decode]++;
 	x->focus.rows[decode] += b->decodes + b->n_chunks - 1;
@@ -162,9 +174,10 @@ void explain_focus_phase(struct explain *x, const struct phase *p)
 {
 	struct history_sink keep = history_table_sink(&x->focus.story);
 	keep.phase(keep.ctx, p);
-	if (p->kind == PHASE_STALLED &&
-	    x->state->step.batch) /* the steps that had no turn for it: the last stands for them */
-		blame_prompts(x, x->state->step.batch, (double)(p->end_ns - p->begin_ns));
+	/* The steps that had no turn for it: the last stands for them. */
+	const struct batch *b = x->state->replicas[p->replica]->step.batch;
+	if (p->kind == PHASE_STALLED && !p->open && b)
+		blame_prompts(x, b, (double)(p->end_ns - p->begin_ns));
 }
 
 /* The EXPLAIN_WHO largest, the first request among equals. */

@@ -25,18 +25,26 @@ struct explain_mark {
 
 struct explain_focus_state;
 
-struct explain_state {
-	const struct cost *cost;
-	bool measured; /* the model only divides what was measured */
+/* One engine and what stands before its backend. */
+struct explain_replica {
 	const struct engine *engine;
-	bool async;
+	const struct cost *cost;
 	struct backend inner;
 	struct batch flights[2]; /* by step */
 	struct explain_step step;
+	int32_t *arrived; /* [n_arrived] in order of arrival */
+	int64_t n_arrived, cap_arrived, front; /* those before `front` know whether they were overtaken */
+};
+
+struct explain_state {
+	const struct cost *cost; /* of all; NULL: each simulator's own */
+	bool measured; /* the model only divides what was measured */
+	bool async;
+	struct explain_replica **replicas; /* [n_replicas] each by itself: backends point at them */
+	int32_t n_replicas, n_engines;
+	int64_t cap_replicas;
 	bool *has_token; /* [n] its first token has come */
 	struct explain_queue *queue; /* [n] */
-	int32_t *arrived; /* [n_arrived] in order of arrival */
-	int64_t n_arrived, front; /* those before `front` know whether they were overtaken */
 	struct explain_mark *marks;
 	int64_t n_marks, cap_marks;
 	int32_t in_flight, were_in_flight, most_in_flight; /* were: in the last round; most: 0 = no limit */

@@ -223,24 +223,26 @@ static bool plan_ahead(struct whatif *w, const struct workload *load)
 	return say(w, "--async-scheduling");
 }
 
-static bool second_replica(struct whatif *w, const struct workload *load)
+static bool one_more_replica(struct whatif *w, const struct workload *load)
 {
 	(void)load;
-	if (w->s.replicas > 1 || w->s.engine.max_concurrency > 0)
+	if (w->s.replicas >= 64 || w->s.engine.max_concurrency > 0)
 		return false;
-	w->s.replicas = 2;
-	w->s.router = "least_outstanding";
+	w->s.replicas++;
 	w->hardware = true;
-	return say(w, "--replicas 2 --router least_outstanding");
+	if (w->s.router)
+		return say(w, "--replicas %d", w->s.replicas);
+	w->s.router = "least_outstanding";
+	return say(w, "--replicas %d --router least_outstanding", w->s.replicas);
 }
 
 enum { KNOBS = 5 };
 
 static knob *const knobs[CAUSES][KNOBS] = {
-	[CAUSE_CLIENT] = {clients_double, second_replica},
+	[CAUSE_CLIENT] = {clients_double, one_more_replica},
 	[CAUSE_ENTRY] = {budget_half, cap_prompts},
-	[CAUSE_MEMORY] = {more_memory, smaller_kv, share_prefixes, places_half, second_replica},
-	[CAUSE_PLACE] = {places_double, share_prefixes, second_replica},
+	[CAUSE_MEMORY] = {more_memory, smaller_kv, share_prefixes, places_half, one_more_replica},
+	[CAUSE_PLACE] = {places_double, share_prefixes, one_more_replica},
 	[CAUSE_BUDGET] = {budget_double, budget_fourfold, cap_prompts, shortest_first},
 	[CAUSE_PREFILL] = {budget_double, cap_prompts, budget_fourfold, share_prefixes, shortest_first},
 	[CAUSE_POLICY] = {to_vllm_v1, to_sarathi},
@@ -250,8 +252,8 @@ static knob *const knobs[CAUSES][KNOBS] = {
 	[CAUSE_TRANSFER] = {copies_beside, more_memory},
 	[CAUSE_STALLED] = {to_vllm_v1, to_sarathi, budget_double},
 	[CAUSE_HOST] = {plan_ahead},
-	[CAUSE_OTHERS_PREFILL] = {budget_half, to_sarathi, share_prefixes, second_replica},
-	[CAUSE_OTHERS_DECODE] = {places_half, smaller_kv, second_replica},
+	[CAUSE_OTHERS_PREFILL] = {budget_half, to_sarathi, share_prefixes, one_more_replica},
+	[CAUSE_OTHERS_DECODE] = {places_half, smaller_kv, one_more_replica},
 	[CAUSE_RECOMPUTE] = {more_memory, share_prefixes, places_half},
 	[CAUSE_OWN_PREFILL] = {share_prefixes, budget_double},
 	[CAUSE_OWN_DECODE] = {smaller_kv, plan_ahead},

@@ -23,6 +23,7 @@ struct life {
 	uint32_t epoch; /* rows of an earlier one came to nothing */
 	int32_t peak; /* tokens computed before a preemption */
 	int32_t by, next_victim; /* who got its memory; chain of those of whom that is not known yet */
+	int32_t replica;
 	int64_t at_ns, step; /* told up to then; its last turn */
 	int64_t back_step; /* in which its KV comes back while it goes on; -1 */
 	int64_t waited_ns[WAIT_CAUSES]; /* before the waiting that goes on */
@@ -45,18 +46,24 @@ struct rows {
 	int64_t step;
 };
 
-struct history {
-	struct history_sink sink;
+/* One engine. */
+struct replica {
 	const struct engine *engine;
-	struct life *lives; /* [n] */
-	int64_t n;
 	struct rows rows[2]; /* by step, as many as may be in flight */
 	int64_t last_step; /* that ended; -1 */
-	int64_t now_ns;
 	int64_t transfer_ns; /* of the step that ends */
 	int32_t victims; /* first of the chain; -1 */
 	int32_t *finished; /* [n_finished] with this step */
 	int64_t n_finished, cap_finished;
+};
+
+struct history {
+	struct history_sink sink;
+	struct replica *replicas; /* [n_replicas] */
+	int64_t n_replicas, cap_replicas;
+	struct life *lives; /* [n] */
+	int64_t n;
+	int64_t now_ns;
 	bool no_memory;
 	bool over; /* the run is: what is told now was cut off */
 };
@@ -73,8 +80,6 @@ int history_create(struct history **out, int64_t n, const struct history_sink *s
 	}
 	h->sink = *sink;
 	h->n = n;
-	h->victims = -1;
-	h->last_step = h->rows[0].step = h->rows[1].step = -1;
 	*out = h;
 	return ERR_NONE;
 }
@@ -83,19 +88,32 @@ void history_free(struct history *h)
 {
 	if (!h)
 		return;
+	for (int64_t m = 0; m < h->n_replicas; m++) {
+		struct replica *x = &h->replicas[m];
+		mem_free(x->finished);
+		mem_free(x->rows[0].at);
+		mem_free(x->rows[1].at);
+	}
+	mem_free(h->replicas);
 	mem_free(h->lives);
-	mem_free(h->finished);
-	for (int i = 0; i < 2; i++)
-		mem_free(h->rows[i].at);
 	mem_free(h);
 }
 
 void history_engine(void *ctx, const struct engine *g)
 {
 	struct history *h = ctx;
-	h->engine = g;
+	if (mem_grow((void **)&h->replicas, &h->cap_replicas, h->n_replicas + 1, sizeof *h->replicas))
+		h->no_memory = true;
+	else
+		h->replicas[h->n_replicas++] = (struct replica){
+			.engine = g, .last_step = -1, .victims = -1, .rows = {{.step = -1}, {.step = -1}}};
 	if (h->sink.engine)
 		h->sink.engine(h->sink.ctx, g);
+}
+
+static struct replica *replica_of(const struct history *h, int32_t req)
+{
+	return &h->replicas[h->lives[req].replica];
 }
 
 /* --- phases ------------------------------------------------------------------------------------------------------- */
@@ -112,6 +130,7 @@ static void tell_decode(struct history *h, int32_t req)
 	if (l->decode.first < 0)
 		return;
 	tell(h, &(struct phase){.req = req,
+				.replica = l->replica,
 				.kind = PHASE_DECODE,
 				.begin_ns = l->decode.begin_ns,
 				.end_ns = l->decode.end_ns,
@@ -128,11 +147,12 @@ static void tell_idle(struct history *h, int32_t req, enum phase_kind kind, int6
 	struct life *l = &h->lives[req];
 	tell_decode(h, req);
 	tell(h, &(struct phase){.req = req,
+				.replica = l->replica,
 				.kind = kind,
 				.begin_ns = l->at_ns,
 				.end_ns = end_ns,
 				.first_step = -1,
-				.last_step = h->last_step,
+				.last_step = replica_of(h, req)->last_step,
 				.by = -1,
 				.open = h->over});
 	l->at_ns = end_ns;
@@ -144,6 +164,7 @@ static void tell_wait(struct history *h, int32_t req, int64_t end_ns, int64_t st
 	bool open = h->over;
 	struct life *l = &h->lives[req];
 	struct phase p = {.req = req,
+			  .replica = l->replica,
 			  .kind = (enum phase_kind)l->waiting,
 			  .begin_ns = l->at_ns,
 			  .end_ns = end_ns,
@@ -153,7 +174,7 @@ static void tell_wait(struct history *h, int32_t req, int64_t end_ns, int64_t st
 			  .open = open};
 	int64_t rest_ns = end_ns - l->at_ns;
 	for (int c = 0; c < WAIT_CAUSES && !open; c++) {
-		int64_t all_ns = engine_request(h->engine, req)->waited_ns[c];
+		int64_t all_ns = engine_request(replica_of(h, req)->engine, req)->waited_ns[c];
 		p.waited_ns[c] = all_ns - l->waited_ns[c];
 		rest_ns -= p.waited_ns[c];
 		l->waited_ns[c] = all_ns;
@@ -173,7 +194,7 @@ static void tell_rest(struct history *h, int32_t req, int64_t end_ns)
 
 static void add_row(struct history *h, const struct event *ev)
 {
-	struct rows *r = &h->rows[ev->step & 1];
+	struct rows *r = &replica_of(h, ev->req)->rows[ev->step & 1];
 	if (r->step != ev->step)
 		*r = (struct rows){.at = r->at, .cap = r->cap, .step = ev->step};
 	if (mem_grow((void **)&r->at, &r->cap, r->n + 1, sizeof *r->at)) {
@@ -197,8 +218,10 @@ static int32_t lost_before(const struct life *l, const struct row *row)
 static struct turn turn_of(const struct history *h, const struct row *row, const struct event *ev)
 {
 	const struct life *l = &h->lives[row->req];
-	const struct request *r = engine_request(h->engine, row->req);
+	const struct replica *x = &h->replicas[l->replica];
+	const struct request *r = engine_request(x->engine, row->req);
 	struct turn t = {.req = row->req,
+			 .replica = l->replica,
 			 .kind = PHASE_DECODE,
 			 .since_ns = l->at_ns,
 			 .since_step = l->step,
@@ -209,12 +232,12 @@ static struct turn turn_of(const struct history *h, const struct row *row, const
 			 .ctx = row->start,
 			 .chunk = row->chunk,
 			 .first_token = r->first_token_ns == ev->b,
-			 .transfer_ns = l->back_step == ev->step ? h->transfer_ns : 0};
+			 .transfer_ns = l->back_step == ev->step ? x->transfer_ns : 0};
 	/* Without a KV cache the whole prompt is computed again for every token. */
-	bool goes_on = engine_config(h->engine)->kv_off && r->first_token_ns >= 0 && !t.first_token;
+	bool goes_on = engine_config(x->engine)->kv_off && r->first_token_ns >= 0 && !t.first_token;
 	if (!row->chunk || goes_on)
 		return t;
-	t.again = engine_config(h->engine)->kv_off ? 0 : lost_before(l, row);
+	t.again = engine_config(x->engine)->kv_off ? 0 : lost_before(l, row);
 	t.kind = 2 * t.again > t.tokens ? PHASE_RECOMPUTE : PHASE_PREFILL;
 	return t;
 }
@@ -248,6 +271,7 @@ static void tell_turn(struct history *h, const struct row *row, const struct eve
 	} else {
 		tell_decode(h, row->req);
 		tell(h, &(struct phase){.req = row->req,
+					.replica = l->replica,
 					.kind = t.kind,
 					.begin_ns = l->at_ns,
 					.end_ns = t.end_ns,
@@ -272,29 +296,31 @@ static void close_life(struct history *h, int32_t req)
 
 static void end_step(struct history *h, const struct event *ev)
 {
-	struct rows *rows = &h->rows[ev->step & 1];
+	struct replica *x = &h->replicas[ev->replica];
+	struct rows *rows = &x->rows[ev->step & 1];
 	for (int64_t i = 0; rows->step == ev->step && i < rows->n; i++)
 		if (rows->at[i].epoch == h->lives[rows->at[i].req].epoch)
 			tell_turn(h, &rows->at[i], ev);
 	rows->n = 0;
-	for (int64_t i = 0; i < h->n_finished; i++)
-		close_life(h, h->finished[i]);
-	h->n_finished = 0;
-	h->last_step = ev->step;
-	h->transfer_ns = 0;
+	for (int64_t i = 0; i < x->n_finished; i++)
+		close_life(h, x->finished[i]);
+	x->n_finished = 0;
+	x->last_step = ev->step;
+	x->transfer_ns = 0;
+	x->victims = -1;
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
 /* Who is served next in the step is whom the memory was taken for. */
-static void name_taker(struct history *h, int32_t req)
+static void name_taker(struct history *h, struct replica *x, int32_t req)
 {
-	for (int32_t v = h->victims; v >= 0; v = h->lives[v].next_victim)
+	for (int32_t v = x->victims; v >= 0; v = h->lives[v].next_victim)
 		if (v == req) /* let in again at once: nobody else's gain */
 			return;
-	for (int32_t v = h->victims; v >= 0; v = h->lives[v].next_victim)
+	for (int32_t v = x->victims; v >= 0; v = h->lives[v].next_victim)
 		h->lives[v].by = req;
-	h->victims = -1;
+	x->victims = -1;
 }
 
 static void arrive(struct history *h, const struct event *ev)
@@ -304,7 +330,8 @@ static void arrive(struct history *h, const struct event *ev)
 			   .waiting = PHASE_QUEUED,
 			   .by = -1,
 			   .back_step = -1,
-			   .at_ns = engine_request(h->engine, ev->req)->arrival_ns};
+			   .replica = ev->replica,
+			   .at_ns = engine_request(h->replicas[ev->replica].engine, ev->req)->arrival_ns};
 	l->decode.first = -1;
 }
 
@@ -324,7 +351,7 @@ static void let_in(struct history *h, const struct event *ev)
 static void load(struct history *h, const struct event *ev)
 {
 	struct life *l = &h->lives[ev->req];
-	if (engine_config(h->engine)->kv_transfer == KV_TRANSFER_SYNC)
+	if (engine_config(replica_of(h, ev->req)->engine)->kv_transfer == KV_TRANSFER_SYNC)
 		l->back_step = ev->step;
 	else
 		l->state = LIFE_LOADING;
@@ -335,7 +362,7 @@ static void loaded(struct history *h, const struct event *ev)
 	struct life *l = &h->lives[ev->req];
 	tell_idle(h, ev->req, PHASE_LOADING, ev->at_ns);
 	l->state = LIFE_RUNNING;
-	l->step = h->last_step;
+	l->step = replica_of(h, ev->req)->last_step;
 }
 
 static void lose_memory(struct history *h, const struct event *ev)
@@ -348,17 +375,17 @@ static void lose_memory(struct history *h, const struct event *ev)
 	if (ev->kind == EVENT_PREEMPT && ev->a > l->peak)
 		l->peak = (int32_t)ev->a;
 	l->by = -1;
-	l->next_victim = h->victims;
-	h->victims = ev->req;
+	l->next_victim = replica_of(h, ev->req)->victims;
+	replica_of(h, ev->req)->victims = ev->req;
 }
 
 static void finish(struct history *h, const struct event *ev)
 {
-	if (mem_grow((void **)&h->finished, &h->cap_finished, h->n_finished + 1, sizeof *h->finished)) {
+	struct replica *x = replica_of(h, ev->req);
+	if (mem_grow((void **)&x->finished, &x->cap_finished, x->n_finished + 1, sizeof *x->finished))
 		h->no_memory = true;
-		return;
-	}
-	h->finished[h->n_finished++] = ev->req;
+	else
+		x->finished[x->n_finished++] = ev->req;
 }
 
 /* Rejected or aborted, whatever it was doing. */
@@ -381,8 +408,9 @@ static void release(struct history *h, const struct event *ev)
 
 static void serve(struct history *h, const struct event *ev)
 {
-	if (h->victims >= 0)
-		name_taker(h, ev->req);
+	struct replica *x = &h->replicas[ev->replica];
+	if (x->victims >= 0)
+		name_taker(h, x, ev->req);
 	if (ev->kind == EVENT_CHUNK || ev->kind == EVENT_DECODE)
 		add_row(h, ev);
 	else if (ev->kind != EVENT_BLOCK)
@@ -392,6 +420,8 @@ static void serve(struct history *h, const struct event *ev)
 void history_event(void *ctx, const struct event *ev)
 {
 	struct history *h = ctx;
+	if (ev->replica >= h->n_replicas)
+		return;
 	if (h->sink.event)
 		h->sink.event(h->sink.ctx, ev);
 	h->now_ns = ev->at_ns;
@@ -430,7 +460,6 @@ void history_event(void *ctx, const struct event *ev)
 		cut_off(h, ev);
 		break;
 	case EVENT_STEP:
-		h->victims = -1;
 		end_step(h, ev);
 		break;
 	case EVENT_DROP:
@@ -442,7 +471,9 @@ void history_event(void *ctx, const struct event *ev)
 void history_step(void *ctx, const struct step_row *row)
 {
 	struct history *h = ctx;
-	h->transfer_ns = row->transfer_ns;
+	if (row->replica >= h->n_replicas) /* there was no memory for it */
+		return;
+	h->replicas[row->replica].transfer_ns = row->transfer_ns;
 	if (h->sink.step)
 		h->sink.step(h->sink.ctx, row);
 }
@@ -453,7 +484,7 @@ int history_finish(struct history *h, struct err *e)
 	for (int32_t i = 0; i < h->n; i++) {
 		struct life *l = &h->lives[i];
 		if (l->state == LIFE_WAITING)
-			tell_wait(h, i, h->now_ns, h->last_step);
+			tell_wait(h, i, h->now_ns, replica_of(h, i)->last_step);
 		else if (l->state == LIFE_HELD)
 			tell_idle(h, i, PHASE_HELD, h->now_ns);
 		else if (l->state != LIFE_NONE)

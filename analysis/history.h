@@ -2,10 +2,10 @@
  * last token, and every turn it had in a step. Made from the decision events, of a run that goes on or of a stored one that
  * is made again (analysis/rerun.h, cli/recall.h).
  *
- * Memory: 160 bytes a request of the workload, and the rows of two steps. Who keeps phases pays for them: history_table has a
- * bound. Time: that of the run with every step walked.
+ * Memory: 160 bytes a request of the workload, and the rows of two steps of each replica. Who keeps phases pays for them:
+ * history_table has a bound. Time: that of the run with every step walked.
  *
- * One replica: the events of several are not told apart. */
+ * Several replicas are told apart: a request has all its phases in the one that serves it, steps are each one's own. */
 #ifndef ANALYSIS_HISTORY_H
 #define ANALYSIS_HISTORY_H
 
@@ -39,6 +39,7 @@ extern const char *const phase_names[]; /* "queued", "prefill", ..., NULL */
  * time, as core/request.h has them. */
 struct phase {
 	int32_t req;
+	int32_t replica;
 	enum phase_kind kind;
 	int64_t begin_ns, end_ns;
 	int64_t first_step, last_step; /* those it had a turn in; waiting: -1 and the step that ended it */
@@ -52,6 +53,7 @@ struct phase {
 /* One request's part in one step, told after the step, after the phases that came before it and before its own. */
 struct turn {
 	int32_t req;
+	int32_t replica;
 	enum phase_kind kind; /* PREFILL, RECOMPUTE, DECODE */
 	int64_t since_ns; /* up to where its story was told: the end of its last turn, or when it was let in */
 	int64_t since_step; /* its last turn's; the step before the one that let it in */
@@ -70,14 +72,14 @@ struct history_sink {
 	void (*step)(void *ctx, const struct step_row *row); /* before its turns */
 	void (*turn)(void *ctx, const struct turn *t);
 	void (*phase)(void *ctx, const struct phase *p); /* when it is over */
-	void (*engine)(void *ctx, const struct engine *g); /* before the first step */
+	void (*engine)(void *ctx, const struct engine *g); /* before the first step; each replica's, in their order */
 };
 
 struct history;
 /* For n requests. */
 int history_create(struct history **out, int64_t n, const struct history_sink *sink, struct err *e);
 void history_free(struct history *h);
-/* For run_io: ctx is the history. history_step is needed only for what copies between tiers take, and sink->step. */
+/* For run_io: ctx is the history; history_engine once for each replica, in their order. history_step is needed only for what copies between tiers take, and sink->step. */
 void history_engine(void *h, const struct engine *g);
 void history_event(void *h, const struct event *ev);
 void history_step(void *h, const struct step_row *row);

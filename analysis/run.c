@@ -393,7 +393,7 @@ static int open_backend(struct parts *p, struct err *e)
 
 static int open_before(struct parts *p, struct err *e)
 {
-	if (!p->io->stand_before)
+	if (!p->io->stand_before || p->settings->router) /* each replica has its own */
 		return ERR_NONE;
 	struct backend b = p->backend;
 	int rc = p->io->stand_before(p->io->ctx, &b, e);
@@ -443,11 +443,12 @@ static int open_replicas(struct parts *p, const struct recorder *rec, struct err
 						 .source = p->source,
 						 .cost = p->cost,
 						 .links = p->has_links ? &p->links : NULL,
+						 .io = p->io,
 						 .recorder = *rec};
 	p->tally.any_order = p->settings->replicas > 1;
 	int rc = run_replicas_open(&p->replicas, &setup, e);
 	if (rc == ERR_NONE)
-		p->result->engine = *engine_config(run_replicas_engine(p->replicas));
+		p->result->engine = *engine_config(run_replicas_engine(p->replicas, 0));
 	return rc;
 }
 
@@ -564,8 +565,8 @@ static int loop(struct parts *p, struct err *e)
 		hooks.every = 1; /* each takes a while */
 	if (replay)
 		hooks.stop = tape_player_stop(&p->backend, io->stop);
-	if (io->engine)
-		io->engine(io->ctx, p->replicas ? run_replicas_engine(p->replicas) : p->engine);
+	for (int32_t m = 0; io->engine && m < (p->replicas ? p->settings->replicas : 1); m++)
+		io->engine(io->ctx, p->replicas ? run_replicas_engine(p->replicas, m) : p->engine);
 	double began = seconds();
 	int rc = p->replicas ? run_replicas_loop(p->replicas, &hooks, e)
 			     : engine_run(p->engine, outermost(p), &hooks, e);

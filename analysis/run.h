@@ -155,14 +155,15 @@ struct run_io {
 	struct store *store; /* NULL: not stored */
 	struct executor *executor; /* a loaded model to use when it fits (analysis/executor.h); NULL: one is opened */
 	struct run_kept *kept; /* where one that was opened stays for the next run; NULL: it is closed */
-	/* Before the first step: the engine, to be looked at in the calls below. May be NULL. */
+	/* Before the first step: the engine, to be looked at in the calls below; of several replicas each, in their order. May be
+	 * NULL. */
 	void (*engine)(void *ctx, const struct engine *g);
 	/* Every line of the decision log, every step: for who wants to look on. Each may be NULL. */
 	void (*event)(void *ctx, const struct event *ev);
 	void (*step)(void *ctx, const struct step_row *row);
 	/* Puts a backend before the one that serves the run (*b, which stays run_execute's and outlives it), to look at every
 	 * batch or to let the engine see other times; *b becomes the outer one, which run_execute closes. What is recorded is
-	 * what the engine took from the outer one. May be NULL. */
+	 * what the engine took from the outer one. Called for each replica, in their order. May be NULL. */
 	int (*stand_before)(void *ctx, struct backend *b, struct err *e);
 };
 

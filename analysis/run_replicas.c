@@ -12,6 +12,7 @@
 struct replica {
 	struct policy policy;
 	struct backend backend;
+	struct backend before; /* what run_io put before it; else zero */
 };
 
 struct run_replicas {
@@ -38,6 +39,13 @@ static int open_replica(struct run_replicas *r, int32_t m, const struct run_repl
 	if (rc == ERR_NONE)
 		rc = source_create_inbox(&member->inbox, s->source, e);
 	member->backend = &x->backend;
+	if (rc == ERR_NONE && s->io->stand_before) {
+		struct backend b = x->backend;
+		rc = s->io->stand_before(s->io->ctx, &b, e);
+		if (rc == ERR_NONE)
+			x->before = b;
+		member->backend = &x->before;
+	}
 	return rc ? rc
 		  : engine_create(&member->engine, &c, s->workload, s->requests, member->inbox, &x->policy,
 				  &s->recorder, e);
@@ -76,6 +84,8 @@ void run_replicas_close(struct run_replicas *r)
 	for (int32_t m = 0; m < r->n; m++) {
 		engine_free(r->members[m].engine);
 		source_free(r->members[m].inbox);
+		if (r->replicas[m].before.ops)
+			r->replicas[m].before.ops->close(r->replicas[m].before.self);
 		if (r->replicas[m].backend.ops)
 			sim_backend_free(&r->replicas[m].backend);
 		policy_close(&r->replicas[m].policy);
@@ -120,7 +130,7 @@ void run_replicas_glance(const struct run_replicas *r, struct engine_glance *out
 	}
 }
 
-const struct engine *run_replicas_engine(const struct run_replicas *r)
+const struct engine *run_replicas_engine(const struct run_replicas *r, int32_t replica)
 {
-	return r->members[0].engine;
+	return r->members[replica].engine;
 }

@@ -18,6 +18,7 @@ struct run_replicas_setup {
 	struct source *source; /* of all arrivals */
 	struct cost *cost;
 	const struct link_speeds *links; /* of each, to tiers of its own; NULL = it has none */
+	const struct run_io *io; /* stand_before */
 	struct recorder recorder;
 };
 
@@ -30,7 +31,7 @@ int run_replicas_loop(struct run_replicas *r, const struct run_hooks *hooks, str
 int run_replicas_end(struct run_replicas *r, struct err *e);
 void run_replicas_stats(const struct run_replicas *r, struct engine_stats *out);
 void run_replicas_glance(const struct run_replicas *r, struct engine_glance *out);
-/* The first one: any of them tells of every request. */
-const struct engine *run_replicas_engine(const struct run_replicas *r);
+/* Any of them tells of every request. */
+const struct engine *run_replicas_engine(const struct run_replicas *r, int32_t replica);
 
 #endif

@@ -211,7 +211,7 @@ static int act(struct explain_view *v, const struct explain_opts *o, char **word
 	int rc = store_open(&s, o->db, true, e);
 	if (rc)
 		return rc;
-	rc = recall_named(&v->run, s, n ? words[0] : "latest", o->dataset_path, e);
+	rc = recall_cluster(&v->run, s, n ? words[0] : "latest", o->dataset_path, e);
 	if (rc == ERR_NONE) {
 		v->percentile = o->percentile;
 		v->metric = (enum explain_metric)o->metric;
@@ -259,7 +259,8 @@ const struct command cmd_explain = {
 		"what-ifs: "
 		"the "
 		"run is simulated again with settings that might help against the causes, and the change is told.\n\n"
-		"The run is made again from its command line and its trace; several replicas are not told apart. Where "
+		"The run is made again from its command line and its trace; of several replicas, the queue, the memory "
+		"and the steps are those of the one that served the request. Where "
 		"it "
 		"was executed on real kernels, it is played from its recorded inputs, its steps are divided by what "
 		"its "

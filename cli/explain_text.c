@@ -386,7 +386,7 @@ static void verdict(const struct explain_view *v)
 	}
 	for (int32_t i = 0; i < w->n; i++)
 		if (w->at[i].ran && w->at[i].hardware)
-			words(&l, "A second machine (%s): %s.", w->at[i].change,
+			words(&l, "One more machine (%s): %s.", w->at[i].change,
 			      change_text(whatif_change(w, i, v->metric), c[0]));
 	if (worst >= 0)
 		words(&l, "Worst: %s, %s.", w->at[worst].change, change_text(whatif_change(w, worst, v->metric), c[0]));

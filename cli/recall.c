@@ -154,6 +154,17 @@ static int make_arms(struct recalled *r, bool several, struct err *e)
 	return arms_make(&r->arms, &r->opts, several, e);
 }
 
+/* Where a run of several was interrupted cannot be found again: their steps are counted together. */
+static int check_replicas(const struct recalled *r, int32_t replicas, struct err *e)
+{
+	bool interrupted = r->recipe.status && strcmp(r->recipe.status, "interrupted") == 0;
+	if (replicas == 1 || (r->cluster && !interrupted))
+		return ERR_NONE;
+	return err_set(e, ERR_INPUT, "run %" PRId64 " had %d replicas%s", r->recipe.run_id, replicas,
+		       r->cluster ? " and was interrupted: it cannot be made again"
+				  : ": decision logs are shown of one alone");
+}
+
 static int settle(struct recalled *r, bool several, struct store *s, const char *dataset_path, struct err *e)
 {
 	if (dataset_path)
@@ -164,9 +175,8 @@ static int settle(struct recalled *r, bool several, struct store *s, const char 
 		rc = err_set(e, ERR_INPUT,
 			     "run %" PRId64 " was number %d of its command line's runs, which makes %d now",
 			     r->recipe.run_id, r->recipe.arm + 1, r->arms.n);
-	if (rc == ERR_NONE && r->arms.at[r->recipe.arm].s.replicas > 1)
-		rc = err_set(e, ERR_INPUT, "run %" PRId64 " had %d replicas: decision logs are shown of one alone",
-			     r->recipe.run_id, r->arms.at[r->recipe.arm].s.replicas);
+	if (rc == ERR_NONE)
+		rc = check_replicas(r, r->arms.at[r->recipe.arm].s.replicas, e);
 	if (rc == ERR_NONE)
 		rc = load(r, e);
 	if (rc == ERR_NONE)
@@ -183,10 +193,11 @@ static int settle(struct recalled *r, bool several, struct store *s, const char 
 	return ERR_NONE;
 }
 
-int recall(struct recalled *r, struct store *s, int64_t run_id, const char *dataset_path, struct err *e)
+static int recall_run(struct recalled *r, struct store *s, int64_t run_id, const char *dataset_path, bool cluster,
+		      struct err *e)
 {
 	bool several = false;
-	*r = (struct recalled){0};
+	*r = (struct recalled){.cluster = cluster};
 	workload_init(&r->loaded.workload);
 	int rc = store_recipe(s, run_id, &r->recipe, e);
 	if (rc == ERR_NONE)
@@ -196,6 +207,11 @@ int recall(struct recalled *r, struct store *s, int64_t run_id, const char *data
 	return rc ? rc : settle(r, several, s, dataset_path, e);
 }
 
+int recall(struct recalled *r, struct store *s, int64_t run_id, const char *dataset_path, struct err *e)
+{
+	return recall_run(r, s, run_id, dataset_path, false, e);
+}
+
 int recall_named(struct recalled *r, struct store *s, const char *text, const char *dataset_path, struct err *e)
 {
 	int64_t run_id;
@@ -203,6 +219,15 @@ int recall_named(struct recalled *r, struct store *s, const char *text, const ch
 	workload_init(&r->loaded.workload);
 	int rc = store_resolve(s, text, &run_id, e);
 	return rc ? rc : recall(r, s, run_id, dataset_path, e);
+}
+
+int recall_cluster(struct recalled *r, struct store *s, const char *text, const char *dataset_path, struct err *e)
+{
+	int64_t run_id;
+	*r = (struct recalled){0};
+	workload_init(&r->loaded.workload);
+	int rc = store_resolve(s, text, &run_id, e);
+	return rc ? rc : recall_run(r, s, run_id, dataset_path, true, e);
 }
 
 void recall_free(struct recalled *r)

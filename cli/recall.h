@@ -22,6 +22,7 @@ struct recalled {
 	struct tape tape; /* empty of a simulation */
 	struct profile profile; /* of a simulation with measured times; else zero */
 	struct run_settings settings; /* ready for rerun_execute; its label is the run's */
+	bool cluster; /* several replicas will do */
 };
 
 /* Whatever is needed to run it again, checked: its workload must be what it was. dataset_path: where the trace is now; NULL:
@@ -29,6 +30,8 @@ struct recalled {
 int recall(struct recalled *r, struct store *s, int64_t run_id, const char *dataset_path, struct err *e);
 /* recall of the run that `text` names: its number, or "latest". */
 int recall_named(struct recalled *r, struct store *s, const char *text, const char *dataset_path, struct err *e);
+/* The same for those who can tell replicas apart: the two above refuse a run of several. */
+int recall_cluster(struct recalled *r, struct store *s, const char *text, const char *dataset_path, struct err *e);
 void recall_free(struct recalled *r);
 
 #endif

@@ -301,7 +301,7 @@ static inline void engine_event(struct engine *g, enum event_kind kind, int64_t 
 {
 	if (!g->rec.event)
 		return;
-	struct event ev = {.kind = kind, .step = g->event_step, .at_ns = at_ns, .req = req, .a = a, .b = b};
+	struct event ev = {.kind = kind, .step = g->event_step, .at_ns = at_ns, .req = req, .replica = g->cfg.replica, .a = a, .b = b};
 	g->rec.event(g->rec.ctx, &ev);
 }
 

@@ -21,6 +21,7 @@ struct step_row {
 	int32_t running; /* requests holding memory */
 	int32_t waiting; /* arrived, holding none, preempted ones included */
 	int32_t preempted; /* in this step */
+	int32_t replica; /* whose step it is: engine_config.replica */
 	int32_t blocks_used; /* blocks (contiguous manager: slots / block_size, rounded up) held by requests */
 	int32_t blocks_cached; /* unreferenced blocks that still hold a known prefix */
 	double outside; /* cost model: how far outside what was measured */
@@ -57,6 +58,7 @@ struct event {
 	int64_t step;
 	int64_t at_ns; /* the clock reading that drove it (arrive .. preempt, drop: the step's start; the rest: its end) */
 	int32_t req; /* -1 where none */
+	int32_t replica; /* whose it is: engine_config.replica. Not a part of the log */
 	int64_t a, b;
 };
 

@@ -67,7 +67,12 @@ expect "an unknown request" refused "has no request" explain "${at_db[@]}" 2 nob
 expect "an unknown run" refused "there is no run 77" explain "${at_db[@]}" 77
 expect "too many words" refused "one too many" explain "${at_db[@]}" 2 1 1
 run replay "${load[@]}" --replicas 2 --router round_robin "${at_db[@]}" -q "$tmp/made.jsonl"
-expect "several replicas" refused "2 replicas" explain "${at_db[@]}"
+run explain "${at_db[@]}" latest "$slow" --json
+expect "several replicas are told apart" holds "$out" '([.to_first_token_ns[]] | add) == .ttft_ns'
+expect "as they were" same "$(jq .ttft_ns <<<"$out")" \
+	"$(sqlite3 "$db" "select ttft_ns from request_detail where run_id = 3 and name = '$slow'")"
+run explain "${at_db[@]}" --what-if 4
+expect "and their what-ifs" has "$out" "as it was (ms)"
 
 # --- on real kernels: played from its recording, divided by what its steps say
 jq -n '{model_type: "llama", architectures: ["LlamaForCausalLM"], hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2,

@@ -48,7 +48,7 @@ static void say(struct world *w, enum event_kind kind, int64_t step, int64_t at_
 		l->cap = l->cap ? 2 * l->cap : 256;
 		l->events = model_alloc(l->events, (size_t)l->cap * sizeof *l->events);
 	}
-	l->events[l->n++] = (struct event){kind, step, at_ns, req, a, b};
+	l->events[l->n++] = (struct event){.kind = kind, .step = step, .at_ns = at_ns, .req = req, .a = a, .b = b};
 }
 
 /* --- lists -------------------------------------------------------------------------------------------------------- */

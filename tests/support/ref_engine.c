@@ -206,7 +206,7 @@ void ref_result_free(struct ref_result *r)
 
 static void say(struct ref *f, enum event_kind kind, int64_t at_ns, int64_t step, int32_t req, int64_t a, int64_t b)
 {
-	ref_push_event(f->out, &(struct event){kind, step, at_ns, req, a, b});
+	ref_push_event(f->out, &(struct event){.kind = kind, .step = step, .at_ns = at_ns, .req = req, .a = a, .b = b});
 }
 
 static void say_now(struct ref *f, enum event_kind kind, int32_t req, int64_t a, int64_t b)

@@ -343,14 +343,36 @@ static void causes_add_up_in_random_cases(void)
 
 /* --- real traces ---------------------------------------------------------------------------------------------------- */
 
-static void explain_trace(const char *trace, enum trace_format format, int64_t n, struct run_settings *s,
-			  int64_t total[CAUSES], struct run_result *again)
+/* Stored, then made again. */
+static void explain_workload(const struct workload *w, struct run_settings *s, int64_t total[CAUSES],
+			     struct run_result *again)
 {
-	struct workload w;
 	struct store *store;
 	struct store_recipe recipe;
 	struct run_result r;
 	struct explain x;
+	struct err e = {0};
+	unlink(temp_path("explain.db"));
+	CHECK_INT(store_open(&store, temp_path("explain.db"), false, &e), ERR_NONE);
+	must_run(s, w, store, &r);
+	CHECK_INT(store_recipe(store, r.run_id, &recipe, &e), ERR_NONE);
+	CHECK_INT(explain_init(&x, w, 0, NULL, &e), ERR_NONE);
+	CHECK_INT(explain_rerun(&x, &recipe, s, w, NULL, again, &e), ERR_NONE);
+	check_sums(&x, again->requests, w->n, total);
+	for (int64_t i = 0; i < w->n; i++) {
+		CHECK_INT(again->requests[i].first_token_ns, r.requests[i].first_token_ns);
+		CHECK_INT(again->requests[i].last_token_ns, r.requests[i].last_token_ns);
+	}
+	explain_free(&x);
+	store_recipe_free(&recipe);
+	store_close(store);
+	run_result_free(&r);
+}
+
+static void explain_trace(const char *trace, enum trace_format format, int64_t n, struct run_settings *s,
+			  int64_t total[CAUSES], struct run_result *again)
+{
+	struct workload w;
 	struct err e = {0};
 	struct trace_options o;
 	trace_options_init(&o);
@@ -360,20 +382,27 @@ static void explain_trace(const char *trace, enum trace_format format, int64_t n
 	CHECK_INT(trace_load(trace, &o, &w, NULL, &e), ERR_NONE);
 	CHECK_STR(e.text, "");
 	workload_set_max_tokens(&w, MAX_TOKENS_MAX, 2048);
-	unlink(temp_path("explain.db"));
-	CHECK_INT(store_open(&store, temp_path("explain.db"), false, &e), ERR_NONE);
-	must_run(s, &w, store, &r);
-	CHECK_INT(store_recipe(store, r.run_id, &recipe, &e), ERR_NONE);
-	CHECK_INT(explain_init(&x, &w, 0, NULL, &e), ERR_NONE);
-	CHECK_INT(explain_rerun(&x, &recipe, s, &w, NULL, again, &e), ERR_NONE);
-	check_sums(&x, again->requests, w.n, total);
-	for (int64_t i = 0; i < w.n; i++) {
-		CHECK_INT(again->requests[i].first_token_ns, r.requests[i].first_token_ns);
-		CHECK_INT(again->requests[i].last_token_ns, r.requests[i].last_token_ns);
-	}
-	explain_free(&x);
-	store_recipe_free(&recipe);
-	store_close(store);
+	explain_workload(&w, s, total, again);
+	workload_free(&w);
+}
+
+/* Requests, queues, memory and steps of one replica have nothing to do with another's. */
+static void replicas_are_told_apart(void)
+{
+	struct workload w;
+	struct run_settings s;
+	struct run_result r;
+	int64_t total[CAUSES] = {0}, served[3] = {0};
+	random_workload(&w, 400, 3, 9);
+	small_settings(&s, &w);
+	s.num_gpu_blocks_override = 40;
+	s.replicas = 3;
+	s.router = "round_robin";
+	explain_workload(&w, &s, total, &r);
+	for (int64_t i = 0; i < w.n; i++)
+		served[r.requests[i].replica]++;
+	CU_ASSERT(served[0] > 0 && served[1] > 0 && served[2] > 0 && r.stats.preemptions > 0);
+	CU_ASSERT(total[CAUSE_MEMORY] > 0 && total[CAUSE_PREEMPTED] > 0);
 	run_result_free(&r);
 	workload_free(&w);
 }
@@ -434,6 +463,7 @@ int main(void)
 		{"no_turn", no_turn},
 		{"planned_ahead", planned_ahead},
 		{"causes_add_up_in_random_cases", causes_add_up_in_random_cases},
+		{"replicas_are_told_apart", replicas_are_told_apart},
 		{"causes_add_up_on_a_production_trace", causes_add_up_on_a_production_trace},
 		{"causes_add_up_where_memory_is_short", causes_add_up_where_memory_is_short},
 	};
