@@ -77,15 +77,23 @@ static void fill(struct compare_table *t, const struct metric_value *lists, cons
 	}
 }
 
-static int names(struct compare_table *t, const struct run_settings *const *s, struct err *e)
+int compare_build_lists(struct compare_table *t, const char *const *names, const struct metric_value *lists,
+			const int32_t *lengths, int32_t n_runs, bool all, struct err *e)
 {
-	for (int32_t k = 0; k < t->n_runs; k++) {
-		t->names[k] = mem_strdup(s[k]->label ? s[k]->label : s[k]->policy);
-		if (!t->names[k])
-			return err_no_memory(e, "a table");
-		t->different_input = t->different_input || s[k]->workload_hash != s[0]->workload_hash;
+	*t = (struct compare_table){.n_runs = n_runs};
+	t->rows = mem_zalloc(METRICS_MAX_VALUES, sizeof *t->rows);
+	t->cells = mem_zalloc((size_t)n_runs * METRICS_MAX_VALUES, sizeof *t->cells);
+	t->names = mem_zalloc((size_t)n_runs, sizeof *t->names);
+	int rc = t->rows && t->cells && t->names ? ERR_NONE : err_no_memory(e, "a table");
+	for (int32_t k = 0; rc == ERR_NONE && k < n_runs; k++) {
+		t->names[k] = mem_strdup(names[k]);
+		rc = t->names[k] ? ERR_NONE : err_no_memory(e, "a table");
 	}
-	return ERR_NONE;
+	if (rc == ERR_NONE)
+		fill(t, lists, lengths, all);
+	else
+		compare_free(t);
+	return rc;
 }
 
 int compare_build(struct compare_table *t, const struct run_settings *const *s, const struct run_result *const *r,
@@ -94,23 +102,21 @@ int compare_build(struct compare_table *t, const struct run_settings *const *s, 
 	*t = (struct compare_table){.n_runs = n_runs};
 	struct metric_value *lists = mem_zalloc((size_t)n_runs * METRICS_MAX_VALUES, sizeof *lists);
 	int32_t *lengths = mem_zalloc((size_t)n_runs, sizeof *lengths);
-	t->rows = mem_zalloc(METRICS_MAX_VALUES, sizeof *t->rows);
-	t->cells = mem_zalloc((size_t)n_runs * METRICS_MAX_VALUES, sizeof *t->cells);
-	t->names = mem_zalloc((size_t)n_runs, sizeof *t->names);
-	int rc = ERR_NONE;
-	if (!lists || !lengths || !t->rows || !t->cells || !t->names)
-		rc = err_no_memory(e, "a table");
-	if (rc == ERR_NONE)
-		rc = names(t, s, e);
-	if (rc == ERR_NONE) {
-		for (int32_t k = 0; k < n_runs; k++)
-			lengths[k] = metrics_list(&r[k]->metrics, &r[k]->stats, lists + (size_t)k * METRICS_MAX_VALUES);
-		fill(t, lists, lengths, all);
-	} else {
-		compare_free(t);
+	const char **names = mem_zalloc((size_t)n_runs, sizeof *names);
+	int rc = lists && lengths && names ? ERR_NONE : err_no_memory(e, "a table");
+	bool differ = false;
+	for (int32_t k = 0; rc == ERR_NONE && k < n_runs; k++) {
+		names[k] = s[k]->label ? s[k]->label : s[k]->policy;
+		lengths[k] = metrics_list(&r[k]->metrics, &r[k]->stats, lists + (size_t)k * METRICS_MAX_VALUES);
+		differ |= s[k]->workload_hash != s[0]->workload_hash;
 	}
+	if (rc == ERR_NONE)
+		rc = compare_build_lists(t, names, lists, lengths, n_runs, all, e);
+	if (rc == ERR_NONE)
+		t->different_input = differ;
 	mem_free(lists);
 	mem_free(lengths);
+	mem_free(names);
 	return rc;
 }
 

@@ -30,6 +30,9 @@ struct compare_table {
 /* all = every metric, else the headline ones. */
 int compare_build(struct compare_table *t, const struct run_settings *const *s, const struct run_result *const *r,
 		  int32_t n_runs, bool all, struct err *e);
+/* The same of metrics that are at hand: lists [n_runs][METRICS_MAX_VALUES], of which lengths[k] are there. */
+int compare_build_lists(struct compare_table *t, const char *const *names, const struct metric_value *lists,
+			const int32_t *lengths, int32_t n_runs, bool all, struct err *e);
 void compare_free(struct compare_table *t);
 
 /* Aligned text, at most `width` columns (100 when 0): as many runs side by side as fit, the rest in further blocks, each

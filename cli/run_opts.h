@@ -178,6 +178,7 @@ struct run_opts {
 	const char *db;
 	bool no_db, save_result, save_detailed, json, quiet;
 	bool watch; /* of replay alone */
+	bool one_of_seeds; /* of several that a command tries: its run is stored as if asked for alone */
 	const char *result_dir, *result_filename;
 };
 

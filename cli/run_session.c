@@ -74,10 +74,44 @@ int command_line_json(char **json, struct err *e)
 	return jout_close(&j, json, e);
 }
 
+/* "--seed 7", "--seed=7": so many words, 0 when it is something else. */
+static int option_words(const char *word, const char *name)
+{
+	size_t n = strlen(name);
+	if (strncmp(word, name, n) != 0)
+		return 0;
+	return word[n] == '=' ? 1 : word[n] == '\0' ? 2 : 0;
+}
+
+/* The command line of one seed of several: what makes this run again. */
+static int one_seed_json(const struct run_opts *o, char **json, struct err *e)
+{
+	const char *const *words;
+	int n = command_line(&words), skip;
+	char seed[24];
+	struct jout j;
+	jout_open(&j, NULL);
+	jout_begin(&j, NULL, '[');
+	for (int i = 0; i < n; i += skip) {
+		skip = option_words(words[i], "--seed");
+		skip = skip ? skip : option_words(words[i], "--seeds");
+		if (!skip)
+			jout_text(&j, NULL, words[i]);
+		if (i == 0) {
+			snprintf(seed, sizeof seed, "%" PRIu64, o->trace.seed);
+			jout_text(&j, NULL, "--seed");
+			jout_text(&j, NULL, seed);
+		}
+		skip = skip ? skip : 1;
+	}
+	jout_end(&j, ']');
+	return jout_close(&j, json, e);
+}
+
 static int keep_arguments(struct session *s, struct err *e)
 {
 	const char *const *words;
-	int rc = command_line_json(&s->arguments, e);
+	int rc = s->opts->one_of_seeds ? one_seed_json(s->opts, &s->arguments, e) : command_line_json(&s->arguments, e);
 	for (int32_t i = 0; rc == ERR_NONE && command_line(&words) > 0 && i < s->arms.n; i++) {
 		s->arms.at[i].s.arguments = s->arguments;
 		s->arms.at[i].s.arm = i;
@@ -191,6 +225,8 @@ static int keep_result(struct session *s, const struct run_settings *a, struct r
 	}
 	if (rc == ERR_NONE && s->opts->json)
 		rc = result_json(a, r, &s->json[s->n_results], e);
+	if (rc == ERR_NONE && s->look)
+		rc = s->look->look(s->look->ctx, s, a, r, e);
 	run_result_drop_requests(r);
 	s->settings[s->n_results++] = a;
 	return rc;
@@ -268,16 +304,28 @@ static bool run_arms(struct session *s)
 	return s->n_results > 0;
 }
 
-bool session_run(struct session *s, const struct command *c, const struct run_opts *o, bool several)
+static bool run_all(struct session *s, bool several)
 {
 	struct err e = {0};
-	*s = (struct session){.command = c, .opts = o};
 	workload_init(&s->loaded.workload);
 	if (prepare(s, several, &e) != ERR_NONE) {
-		s->status = command_fail(c, &e);
+		s->status = command_fail(s->command, &e);
 		return false;
 	}
 	return run_arms(s);
+}
+
+bool session_run(struct session *s, const struct command *c, const struct run_opts *o, bool several)
+{
+	*s = (struct session){.command = c, .opts = o};
+	return run_all(s, several);
+}
+
+bool session_run_looking(struct session *s, const struct command *c, const struct run_opts *o,
+			 const struct session_look *look)
+{
+	*s = (struct session){.command = c, .opts = o, .look = look};
+	return run_all(s, true);
 }
 
 /* --- a recorded run ----------------------------------------------------------------------------------------------- */

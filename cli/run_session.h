@@ -29,9 +29,18 @@ int session_load(const struct run_opts *o, struct arms *arms, struct loaded *l, 
 /* The command line as typed, a JSON array for the database; *json to be released with mem_free. */
 int command_line_json(char **json, struct err *e);
 
+struct session;
+/* Called after each arm, while its requests are still there. An error is reported; the other arms go on. */
+struct session_look {
+	int (*look)(void *ctx, const struct session *s, const struct run_settings *a, const struct run_result *r,
+		    struct err *e);
+	void *ctx;
+};
+
 struct session {
 	const struct command *command;
 	const struct run_opts *opts;
+	const struct session_look *look; /* NULL: nobody looks */
 	struct arms arms;
 	struct loaded loaded;
 	char *arguments; /* the command line, as JSON */
@@ -49,6 +58,8 @@ struct session {
 /* Everything up to the results; problems are printed as they come. Returns false when there is nothing to show: the
  * exit status is s->status either way. Release with session_free. */
 bool session_run(struct session *s, const struct command *c, const struct run_opts *o, bool several);
+bool session_run_looking(struct session *s, const struct command *c, const struct run_opts *o,
+			 const struct session_look *look);
 /* The same of one run in the database (its number, or "latest") that was executed on real kernels: its settings and its
  * workload, its recorded times, o's reports. It must decide as it did. */
 bool session_replay(struct session *s, const struct command *c, const struct run_opts *o, const char *run);
