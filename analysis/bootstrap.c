@@ -383,7 +383,7 @@ int boot_effects(const struct boot_series *a, const struct boot_series *b, bool 
 	struct cut ca = {0}, cb = {0};
 	struct drawn d;
 	int32_t order[BOOT_STATS_MAX];
-	int64_t block = a->block > b->block ? a->block : b->block;
+	int64_t longer = a->block > b->block ? a->block : b->block; /* pairs are drawn in the same blocks */
 	if (n_stats > BOOT_STATS_MAX || (paired && a->n != b->n))
 		return err_set(e, ERR_INPUT, "intervals: %s",
 			       n_stats > BOOT_STATS_MAX ? "too many statistics at once" : "not the same requests");
@@ -392,9 +392,9 @@ int boot_effects(const struct boot_series *a, const struct boot_series *b, bool 
 	d.as = mem_alloc(cells * sizeof *d.as);
 	int rc = d.effects && d.as ? ERR_NONE : err_no_memory(e, "intervals");
 	if (rc == ERR_NONE)
-		rc = cut_open(&ca, a, block, e);
+		rc = cut_open(&ca, a, paired ? longer : a->block, e);
 	if (rc == ERR_NONE)
-		rc = cut_open(&cb, b, block, e);
+		rc = cut_open(&cb, b, paired ? longer : b->block, e);
 	if (rc == ERR_NONE) {
 		sort_stats(stats, n_stats, order);
 		as_they_are(&ca, &cb, stats, order, n_stats, out);
