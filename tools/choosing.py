@@ -100,7 +100,7 @@ with tempfile.TemporaryDirectory() as where:
 if check:
     for old, new in zip(before.splitlines(), after.splitlines()):
         if old != new:
-            complaints.append(f"the page says {old}\n     the run {new}")
+            complaints.append(f"the page says {old}\n     the run {new}   (`make choosing` writes what runs give)")
 else:
     page.write_text(after)
 print("\n".join(complaints) if complaints else f"{page}: {'as the runs have it' if check else 'written'}")
