@@ -9,9 +9,9 @@
 #include "core/mem.h"
 #include "sim/work.h"
 
-/* Cells are a tenth of a power of two wide and high: a point on a page. */
-enum { PER_OCTAVE = 10, COLUMNS = 28 * PER_OCTAVE, ROWS = 44 * PER_OCTAVE };
-#define LEAST_INTENSITY (1.0 / 64) /* FLOP per byte */
+/* Cells are an eighth of a power of two wide and high: a point on a page. */
+enum { PER_OCTAVE = 8, COLUMNS = 24 * PER_OCTAVE, ROWS = 40 * PER_OCTAVE };
+#define LEAST_INTENSITY (1.0 / 16) /* FLOP per byte */
 #define LEAST_SPEED 1e6 /* FLOP/s */
 
 enum step_kind { STEP_DECODE, STEP_PREFILL, STEP_MIXED, STEP_KINDS };

@@ -177,16 +177,18 @@ static bool is_plain_path(const char *path)
 	return stat(path, &st) != 0 || S_ISREG(st.st_mode);
 }
 
-static int write_to(const char *path, struct store *s, const struct report_options *o, struct err *e)
+/* Into `path`; `name` is what errors call it. */
+static int write_to(const char *path, const char *name, struct store *s, const struct report_options *o, struct err *e)
 {
 	FILE *f = fopen(path, "w");
 	if (!f)
-		return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+		return err_set(e, ERR_IO, "%s: %s", name, strerror(errno));
 	struct err own = {0};
 	int rc = report_write(s, o, f, &own);
 	if (fclose(f) && rc == ERR_NONE)
 		rc = err_set(&own, ERR_IO, "writing the report: %s", strerror(errno));
-	return rc == ERR_IO ? err_set(e, rc, "%s: %s", path, own.text) : rc ? err_set(e, rc, "%s", own.text) : ERR_NONE;
+	bool writing = strncmp(own.text, "writing", 7) == 0; /* else it is the database's */
+	return rc ? err_set(e, own.code, "%s%s%s", writing ? name : "", writing ? ": " : "", own.text) : ERR_NONE;
 }
 
 /* Beside it first, so that an earlier page stays whole where this one cannot be made. */
@@ -195,13 +197,13 @@ static int write_page(const char *path, struct store *s, const struct report_opt
 	if (strcmp(path, "-") == 0)
 		return report_write(s, o, stdout, e);
 	if (!is_plain_path(path))
-		return write_to(path, s, o, e);
+		return write_to(path, path, s, o, e);
 	size_t size = strlen(path) + 16;
 	char *beside = mem_alloc(size);
 	if (!beside)
 		return err_no_memory(e, "a file name");
 	snprintf(beside, size, "%s.part", path);
-	int rc = write_to(beside, s, o, e);
+	int rc = write_to(beside, path, s, o, e);
 	if (rc == ERR_NONE && rename(beside, path))
 		rc = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
 	if (rc)

@@ -91,6 +91,7 @@ const latency = (function () {
 			y: {label: kind.name, log, format: "ms"},
 			full: [first / unit.seconds, Math.max(last / unit.seconds, first / unit.seconds + 1e-9)],
 			group: "arrival",
+			limits: objective(with_, kind),
 			series: with_.map(r => ({name: r.name, color: r.color})),
 			data: (domain, pixels, shown) => {
 				const lines = [], bands = [];
@@ -136,6 +137,12 @@ const latency = (function () {
 			rows.push([format.number((a.from_ns + i * a.width_ns) / 1e9), format.count(a.n[i]), format.ms(f.min[i]), format.ms(f.median[i]),
 				format.ms(f.p99[i]), format.ms(f.max[i])].map((text, k) => k ? {text, class: "number"} : text));
 		return table(r.name + ": " + kind.name + " by time of arrival", ["from, s", "requests", "least", "median", "p99", "greatest"], rows, "figures");
+	}
+
+	/* The --goodput of these runs, if they have the same. */
+	function objective(runs_, kind) {
+		const asked = runs_.map(r => r.result && r.result.settings && r.result.settings.goodput ? r.result.settings.goodput[kind.key + "_ms"] : undefined);
+		return format.defined(asked[0]) && asked.every(a => a === asked[0]) ? [{y: asked[0], text: "objective: " + format.ms(asked[0])}] : [];
 	}
 
 	/* What came and what was finished, per second. */

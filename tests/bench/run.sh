@@ -94,6 +94,17 @@ row "a million requests" "$(value loop_seconds <<<"$out")" "s"
 row "a million requests, peak memory" "$(value peak_mb <<<"$out")" "MB" "<=300"
 row "time of a million against four quarters" "$(ratio "$(value loop_seconds <<<"$out")" "$(echo "$quarter" | awk '{print $1 * 4}')")" "x" "<=1.25"
 
+# A page of a million requests, and of the same with all of its steps recorded.
+for record in requests steps; do
+	"$lockstep" replay --model llama-3.1-8b --device h100-sxm --dataset-path "$tmp/million.jsonl" --db "$tmp/million.db" --record $record --quiet >/dev/null
+	begin=$EPOCHREALTIME
+	if "$lockstep" report --db "$tmp/million.db" -o "$tmp/million.html" --quiet; then
+		row "report of a million requests, $record recorded" "$(echo "$EPOCHREALTIME $begin" | awk '{printf "%.2f", $1 - $2}')" "s" "<=10"
+		row "its page" "$(awk -v n="$(stat -c %s "$tmp/million.html")" 'BEGIN {printf "%.2f", n / 1e6}')" "MB" "<=15"
+	fi
+	rm -f "$tmp"/million.db*
+done
+
 # What a question to a cost model takes: "cost_step COST MODEL N ns, ...".
 while read -r _ cost model ns _; do
 	row "a step priced by $cost, $model" "$ns" "ns"

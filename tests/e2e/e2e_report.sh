@@ -122,7 +122,7 @@ expect "and the page is as it was" same "$(cat "$page")" "$before"
 expect "one named twice is refused" refused "named twice" report 1 1 --db "$db" -o "$page"
 expect "--all and a run is refused" refused "stands for every run" report --all 1 --db "$db" -o "$page"
 run report --db "$db" -o "$tmp/nowhere/r.html"
-expect "a folder that is not there" test "$status" -eq 1 -a -n "$err"
+expect "a folder that is not there" same "$status|$err" "1|lockstep report: $tmp/nowhere/r.html: No such file or directory"
 expect "nothing is left beside it" test -z "$(ls "$tmp"/*.part 2>/dev/null)"
 if [ -w /dev/full ]; then
 	run report --db "$db" -o /dev/full
