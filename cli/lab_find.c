@@ -76,6 +76,7 @@ static int read_folder(struct lab *l, struct err *e)
 	if (!d)
 		return err_set(e, ERR_INPUT, "lab %s: %s", l->name, strerror(errno));
 	int rc = ERR_NONE;
+	/* cppcheck-suppress readdirCalled ; one thread, and readdir_r is deprecated */
 	for (const struct dirent *i; rc == ERR_NONE && (i = readdir(d));) {
 		char path[1024];
 		struct stat s;

@@ -88,7 +88,7 @@ static int word_of(struct grading *g, const char *run, const char *metric, char 
 static int replace(struct grading *g, const char *name, char *to, struct err *e)
 {
 	const json_t *setting = json_object_get(json_object_get(g->spec, "settings"), name);
-	double v;
+	double v = 0;
 	if (strncmp(name, "seed", 4) == 0) {
 		snprintf(to, WORD_MAX, "%" PRIu64, g->seed + (uint64_t)atoi(name + 4));
 		return ERR_NONE;
