@@ -335,6 +335,27 @@ static void from_stats(struct metrics *m, const struct engine_stats *s, const st
 	m->mean_tokens_per_step = ratio((double)s->output_tokens, (double)s->steps);
 }
 
+/* Money and energy; nothing is per something that there is none of. */
+static void costs(struct metrics *m, const struct metrics_input *in)
+{
+	int32_t replicas = in->replicas > 1 ? in->replicas : 1;
+	m->price_per_hour = in->price_per_hour > 0 ? in->price_per_hour : NAN;
+	m->dollars = m->price_per_hour / 3600 * ((double)m->duration_ns / 1e9);
+	if (!m->completed)
+		m->dollars = NAN;
+	m->dollars_per_request = ratio(m->dollars, (double)m->completed);
+	m->dollars_per_good_request = ratio(m->dollars, (double)m->good);
+	m->dollars_per_million_input_tokens = 1e6 * ratio(m->dollars, (double)m->input_tokens);
+	m->dollars_per_million_output_tokens = 1e6 * ratio(m->dollars, (double)m->output_tokens);
+	m->dollars_per_million_tokens = 1e6 * ratio(m->dollars, (double)(m->input_tokens + m->output_tokens));
+	/* Busy times of replicas are added up; each draws its part of the power. */
+	double watts = in->power_w > 0 ? in->power_w / replicas : NAN;
+	m->energy_joules = watts * (double)in->stats->busy_ns / 1e9;
+	m->energy_per_request_joules = ratio(m->energy_joules, (double)m->completed);
+	m->energy_per_output_token_joules = ratio(m->energy_joules, (double)m->output_tokens);
+	m->good_request_fraction = m->good < 0 ? NAN : ratio((double)m->good, (double)m->requests);
+}
+
 static int ideal_hits(struct metrics *m, const struct workload *w, struct err *e)
 {
 	int64_t total, distinct;
@@ -356,6 +377,7 @@ int metrics_compute(struct metrics *m, const struct metrics_input *in, struct er
 	count(m, in);
 	rates(m);
 	goodput(m, in);
+	costs(m, in);
 	from_stats(m, in->stats, in->config, in->replicas > 1 ? in->replicas : 1);
 	m->swap_out_bytes = in->stats->swap_out_blocks * in->page_bytes;
 	m->swap_in_bytes = in->stats->swap_in_blocks * in->page_bytes;

@@ -131,6 +131,17 @@ struct metrics {
 	double tenant_service_fairness, tenant_latency_fairness; /* Jain's index; NAN below two tenants */
 	double tenant_fairness; /* Jain's index of tenants' output tokens per second of latency; NAN below two */
 
+	/* What it costs: NAN without a price. Devices are paid from the first arrival to the last finish. */
+	double price_per_hour; /* US dollars, of all devices */
+	double dollars, dollars_per_request, dollars_per_good_request;
+	double dollars_per_million_input_tokens,
+		dollars_per_million_output_tokens; /* each bears the whole cost alone */
+	double dollars_per_million_tokens; /* input and output alike */
+	/* Rated power x the time in which steps run: an estimate from above of what devices draw in them; what they draw
+	 * between is not in it. NAN where the power is not known. Joules. */
+	double energy_joules, energy_per_request_joules, energy_per_output_token_joules;
+	double good_request_fraction; /* of all requests, those that met every SLO; NAN without SLOs */
+
 	struct steady steady;
 };
 
@@ -163,6 +174,8 @@ struct metrics_input {
 	const struct step_tally *tally; /* may be NULL: max_output_tokens_per_s is NAN */
 	struct percentiles percentiles;
 	struct goodput_slo slo;
+	double price_per_hour; /* of all devices, US dollars; 0 = not known */
+	double power_w; /* of all devices, rated; 0 = not known */
 };
 int metrics_compute(struct metrics *m, const struct metrics_input *in, struct err *e);
 

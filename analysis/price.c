@@ -2,6 +2,11 @@
 
 #include "models/device.h"
 
+struct price price_of(const struct device *d, int32_t devices)
+{
+	return (struct price){.per_hour = d->price_per_hour * devices, .power_w = d->power_w * devices};
+}
+
 int run_price(struct price *out, const struct run_settings *s, struct err *e)
 {
 	struct device d;
@@ -11,7 +16,6 @@ int run_price(struct price *out, const struct run_settings *s, struct err *e)
 	int rc = device_load(&d, s->device, e);
 	if (rc)
 		return rc;
-	double devices = (double)s->tensor_parallel * s->replicas;
-	*out = (struct price){.per_hour = d.price_per_hour * devices, .power_w = d.power_w * devices};
+	*out = price_of(&d, s->tensor_parallel * s->replicas);
 	return ERR_NONE;
 }

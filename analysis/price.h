@@ -9,6 +9,8 @@ struct price {
 	double power_w; /* rated, of all devices together; 0 = not known */
 };
 
+struct device;
+struct price price_of(const struct device *d, int32_t devices);
 /* Of s->replicas times s->tensor_parallel devices; nothing is known without a device. ERR_INPUT: no such device. */
 int run_price(struct price *out, const struct run_settings *s, struct err *e);
 

@@ -95,6 +95,24 @@ static void print_rates(FILE *f, const struct run_settings *s, const struct metr
 	}
 }
 
+static void print_costs(FILE *f, const struct metrics *m)
+{
+	if (isnan(m->dollars) || !m->completed)
+		return;
+	value(f, "  cost        $", m->dollars, "$", " at ");
+	value(f, "$", m->price_per_hour, "$", " an hour: ");
+	value(f, "$", 1000 * m->dollars_per_request, "$", " per 1,000 requests");
+	if (!isnan(m->dollars_per_good_request))
+		value(f, " ($", 1000 * m->dollars_per_good_request, "$", " good ones)");
+	value(f, ", $", m->dollars_per_million_output_tokens, "$", " per million output tokens");
+	value(f, ", $", m->dollars_per_million_input_tokens, "$", " input\n");
+	if (!isnan(m->energy_joules)) {
+		value(f, "  energy      ", m->energy_joules / 3.6e6, "kWh", " kWh at rated power while steps run: ");
+		value(f, "", m->energy_per_request_joules, "J", " J a request, ");
+		value(f, "", m->energy_per_output_token_joules, "J", " J an output token\n");
+	}
+}
+
 static void print_latency(FILE *f, const char *label, const struct dist *d, const struct percentiles *p)
 {
 	char buf[TEXT_NUMBER];
@@ -283,6 +301,7 @@ int compare_print_run(FILE *f, const struct run_settings *s, const struct run_re
 	print_title(f, s, r);
 	print_requests(f, &r->metrics);
 	print_rates(f, s, &r->metrics);
+	print_costs(f, &r->metrics);
 	print_latencies(f, &r->metrics);
 	print_work(f, r);
 	print_memory(f, r);

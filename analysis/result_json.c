@@ -191,6 +191,21 @@ static void failures(struct jout *j, const struct metrics *m)
 	jout_end(j, '}');
 }
 
+static void costs(struct jout *j, const struct metrics *m)
+{
+	jout_real(j, "good_request_fraction", m->good_request_fraction);
+	jout_real(j, "price_per_hour", m->price_per_hour);
+	jout_real(j, "dollars", m->dollars);
+	jout_real(j, "dollars_per_request", m->dollars_per_request);
+	jout_real(j, "dollars_per_good_request", m->dollars_per_good_request);
+	jout_real(j, "dollars_per_million_input_tokens", m->dollars_per_million_input_tokens);
+	jout_real(j, "dollars_per_million_output_tokens", m->dollars_per_million_output_tokens);
+	jout_real(j, "dollars_per_million_tokens", m->dollars_per_million_tokens);
+	jout_real(j, "energy_joules", m->energy_joules);
+	jout_real(j, "energy_per_request_joules", m->energy_per_request_joules);
+	jout_real(j, "energy_per_output_token_joules", m->energy_per_output_token_joules);
+}
+
 static void steps(struct jout *j, const struct run_result *r)
 {
 	const struct engine_stats *st = &r->stats;
@@ -518,6 +533,7 @@ int result_json(const struct run_settings *s, const struct run_result *r, char *
 	jout_real(&j, "sim_wall_s", r->sim_wall_s);
 	rate(&j, "offered_rate", m->offered_rate);
 	failures(&j, m);
+	costs(&j, m);
 	steps(&j, r);
 	memory(&j, r);
 	workflows(&j, m);

@@ -7,6 +7,7 @@
 
 #include "analysis/decisions.h"
 #include "analysis/gaps.h"
+#include "analysis/price.h"
 #include "analysis/guard.h"
 #include "analysis/plugin.h"
 #include "analysis/run_exec.h"
@@ -597,6 +598,9 @@ static int measure(struct parts *p, struct err *e)
 	int rc = gaps_finish(&p->gaps, e);
 	if (rc)
 		return rc;
+	struct price price = {0};
+	if (p->has_device)
+		price = price_of(&p->device, p->settings->tensor_parallel * p->settings->replicas);
 	const struct metrics_input in = {.workload = p->workload,
 					 .requests = r->requests,
 					 .stats = &r->stats,
@@ -606,7 +610,9 @@ static int measure(struct parts *p, struct err *e)
 					 .gaps = &p->gaps,
 					 .tally = &p->tally,
 					 .percentiles = p->settings->percentiles,
-					 .slo = p->settings->slo};
+					 .slo = p->settings->slo,
+					 .price_per_hour = price.per_hour,
+					 .power_w = price.power_w};
 	return metrics_compute(&r->metrics, &in, e);
 }
 

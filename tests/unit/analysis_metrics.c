@@ -15,6 +15,8 @@ struct bench {
 	struct gaps gaps;
 	struct step_tally tally;
 	struct metrics m;
+	int32_t replicas;
+	double price_per_hour, power_w;
 };
 
 static void set_up(struct bench *b)
@@ -64,7 +66,10 @@ static void compute(struct bench *b, struct goodput_slo slo)
 				   .config = &b->config,
 				   .gaps = &b->gaps,
 				   .tally = &b->tally,
-				   .slo = slo};
+				   .slo = slo,
+				   .replicas = b->replicas,
+				   .price_per_hour = b->price_per_hour,
+				   .power_w = b->power_w};
 	CHECK_INT(percentiles_parse(&in.percentiles, "90,99", &e), ERR_NONE);
 	CHECK_INT(gaps_finish(&b->gaps, &e), ERR_NONE);
 	CHECK_INT(metrics_compute(&b->m, &in, &e), ERR_NONE);
@@ -169,6 +174,35 @@ static void counts_and_rates_by_hand(void)
 	CHECK_NEAR(b.m.offered_rate, 10, 1e-12);
 	CU_ASSERT_TRUE(isnan(b.m.request_goodput));
 	CHECK_INT(b.m.good, -1);
+	tear_down(&b);
+}
+
+/* Two devices at $3.60 an hour together: a dollar every 1,000 s. */
+static void costs_are_shared_out(void)
+{
+	struct bench b;
+	struct goodput_slo slo = {.ttft_ns = 200 * MS, .tpot_ns = -1, .e2el_ns = -1};
+	five(&b);
+	compute(&b, slo);
+	CU_ASSERT(isnan(b.m.dollars) && isnan(b.m.energy_joules) && isnan(b.m.dollars_per_good_request));
+	b.price_per_hour = 3.6;
+	b.power_w = 1000;
+	b.stats.busy_ns = 2 * S;
+	b.replicas = 2;
+	compute(&b, slo);
+	const double seconds = (double)b.m.duration_ns / 1e9;
+	CU_ASSERT(b.m.completed > 0 && b.m.good == 3);
+	CHECK_NEAR(b.m.dollars, seconds / 1000, 1e-15);
+	CHECK_NEAR(b.m.dollars_per_request, seconds / 1000 / (double)b.m.completed, 1e-15);
+	CHECK_NEAR(b.m.dollars_per_good_request, seconds / 1000 / 3, 1e-15);
+	CHECK_NEAR(b.m.dollars_per_million_output_tokens, seconds * 1000 / (double)b.m.output_tokens, 1e-9);
+	CHECK_NEAR(b.m.dollars_per_million_input_tokens, seconds * 1000 / (double)b.m.input_tokens, 1e-9);
+	CHECK_NEAR(b.m.dollars_per_million_tokens, seconds * 1000 / (double)(b.m.input_tokens + b.m.output_tokens),
+		   1e-9);
+	CHECK_NEAR(b.m.energy_joules, 1000, 1e-9); /* each busy for a second, at 500 W */
+	CHECK_NEAR(b.m.energy_per_request_joules, 1000 / (double)b.m.completed, 1e-9);
+	CHECK_NEAR(b.m.energy_per_output_token_joules, 1000 / (double)b.m.output_tokens, 1e-9);
+	CHECK_NEAR(b.m.good_request_fraction, 3.0 / (double)b.m.requests, 1e-15);
 	tear_down(&b);
 }
 
@@ -581,6 +615,7 @@ int main(void)
 		{"latencies_by_hand", latencies_by_hand},
 		{"parts_add_up_to_the_whole", parts_add_up_to_the_whole},
 		{"counts_and_rates_by_hand", counts_and_rates_by_hand},
+		{"costs_are_shared_out", costs_are_shared_out},
 		{"goodput_counts_requests_that_meet_every_objective",
 		 goodput_counts_requests_that_meet_every_objective},
 		{"one_token_has_no_tpot_and_no_token_none_either", one_token_has_no_tpot_and_no_token_none_either},
