@@ -231,7 +231,7 @@ static int run_grade(const struct command *c, int argc, char **argv)
 	if (rc == ERR_NONE)
 		rc = lab_open(&l, argv[1], &e);
 	if (rc == ERR_NONE)
-		rc = lab_grade(&l, argv[2], &(struct grade_options){o.seed, stop_flag()}, &g, &e);
+		rc = lab_grade(&l, argv[2], &(struct grade_options){.seed = o.seed, .stop = stop_flag()}, &g, &e);
 	if (rc == ERR_NONE && o.json)
 		rc = print_json(&l, argv[2], &g, &e);
 	else if (rc == ERR_NONE)

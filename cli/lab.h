@@ -46,6 +46,7 @@ int lab_start(const struct lab *l, const char *folder, struct err *e);
 struct grade_options {
 	uint64_t seed; /* of hidden traces */
 	const volatile int *stop;
+	const char *program; /* that runs are made with; NULL: this one */
 };
 
 struct grade_test {

@@ -359,6 +359,7 @@ int lab_grade(const struct lab *l, const char *path, const struct grade_options 
 			    .seed = o->seed,
 			    .seconds = to->seconds_allowed,
 			    .stop = o->stop,
+			    .program = o->program,
 			    .done = json_object()};
 	int rc = g.done ? read_answers(l, path, &answers, e) : err_no_memory(e, "lab");
 	g.answers = answers;

@@ -160,7 +160,7 @@ static int expand(struct grading *g, const char *line, struct words *w, struct e
 
 static int run_words(struct grading *g, const struct words *w, struct child_result *r, struct err *e)
 {
-	const char *argv[WORDS_MAX + 2] = {NULL};
+	const char *argv[WORDS_MAX + 2] = {g->program};
 	for (int i = 0; i < w->n; i++)
 		argv[i + 1] = w->at[i];
 	struct child c = {.argv = argv, .folder = g->folder, .seconds = g->seconds, .stop = g->stop};

@@ -23,6 +23,7 @@ struct grading {
 	const char *policy; /* the compiled policy; NULL: there is none, and */
 	const char *no_policy; /* why; NULL as well: it is no lab with one */
 	uint64_t seed;
+	const char *program; /* that makes runs; NULL: this one */
 	double seconds; /* each run may take */
 	const volatile int *stop;
 	json_t *done; /* command line -> what it printed, or a string: why it failed */
