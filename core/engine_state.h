@@ -301,7 +301,13 @@ static inline void engine_event(struct engine *g, enum event_kind kind, int64_t 
 {
 	if (!g->rec.event)
 		return;
-	struct event ev = {.kind = kind, .step = g->event_step, .at_ns = at_ns, .req = req, .replica = g->cfg.replica, .a = a, .b = b};
+	struct event ev = {.kind = kind,
+			   .step = g->event_step,
+			   .at_ns = at_ns,
+			   .req = req,
+			   .replica = g->cfg.replica,
+			   .a = a,
+			   .b = b};
 	g->rec.event(g->rec.ctx, &ev);
 }
 
@@ -395,21 +401,27 @@ int64_t engine_next_event_ns(struct engine *g);
 int engine_note_ended(struct engine *g, int32_t req, int64_t now_ns, struct err *e);
 
 /* actions.c */
-void slot_leave(struct engine *g, struct slot *s); /* off its part's list and sums; fields made exact */
-void slot_drop(struct engine *g, struct slot *s); /* the same, its memory released and its place given back */
-int32_t slot_emitted(const struct engine *g, const struct slot *s); /* tokens that have come out */
 enum plan_status action_bad(struct engine *g, int32_t req, const char *what);
 struct slot *action_slot(struct engine *g, int32_t req); /* NULL = it does not run */
+int32_t slot_emitted(const struct engine *g, const struct slot *s); /* tokens that have come out */
+int32_t slot_final_kv(const struct slot *s);
+/* One token of a cohort member, a piece of a prompt of another; memory and budget are there. */
+enum plan_status slot_schedule(struct engine *g, struct slot *s, int32_t tokens);
+/* A piece of a prompt; `pad` is computed beside it in this step. */
+enum plan_status slot_schedule_piece(struct engine *g, struct slot *s, int32_t tokens, int32_t pad);
+
+/* admit.c */
+/* Its place and limits as a running request; its state, outputs and times are the caller's. */
+void slot_begin(struct engine *g, struct slot *s);
+void slot_resume_times(struct engine *g, struct slot *s); /* it was preempted until now */
+
+/* preempt.c */
+void slot_leave(struct engine *g, struct slot *s); /* off its part's list and sums; fields made exact */
+void slot_drop(struct engine *g, struct slot *s); /* the same, its memory released and its place given back */
 /* What it will have computed once this step's piece of it has been taken back. */
 int32_t slot_computed_before(const struct engine *g, const struct slot *s);
 /* It is about to lose its place: this step's piece is taken back, the request's books are closed, told as `kind`. */
 int slot_interrupt(struct engine *g, struct slot *s, enum event_kind kind, int64_t a);
-/* Its place and limits as a running request; its state, outputs and times are the caller's. */
-void slot_begin(struct engine *g, struct slot *s);
-void slot_resume_times(struct engine *g, struct slot *s); /* it was preempted until now */
-int32_t slot_final_kv(const struct slot *s);
-/* One token of a cohort member, a piece of a prompt of another; memory and budget are there. */
-enum plan_status slot_schedule(struct engine *g, struct slot *s, int32_t tokens);
 
 /* swap.c */
 int slot_go_on(struct engine *g, struct slot *s); /* it waited for its pages; ERR_MEMORY in g->fault */
