@@ -91,16 +91,16 @@ struct making {
 	struct report_side first; /* of the runs that have charts: the others are held against it */
 };
 
-/* Against the first one, where both had the same workload. */
+/* Against the first one. */
 static int put_pairs(struct making *m, const struct store_report_run *r, const struct store_request *list, int64_t n,
 		     struct err *e)
 {
-	if (!m->first.run_id)
-		return report_side_fill(&m->first, r->run_id, r->workload_hash, list, n, e);
-	if (strcmp(m->first.hash, r->workload_hash) != 0 || n == 0 || m->first.n == 0)
+	if (n == 0)
 		return ERR_NONE;
+	if (!m->first.run_id)
+		return report_side_fill(&m->first, m->s, r, list, n, e);
 	struct report_side side;
-	int rc = report_side_fill(&side, r->run_id, r->workload_hash, list, n, e);
+	int rc = report_side_fill(&side, m->s, r, list, n, e);
 	if (rc == ERR_NONE)
 		rc = report_put_pairs(m->j, &m->first, &side, m->room.curve_points, e);
 	report_side_free(&side);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/jout.h"
 #include "analysis/metrics.h"
@@ -12,50 +13,38 @@
 #include "core/err.h"
 #include "core/mem.h"
 
-int report_side_fill(struct report_side *s, int64_t run_id, const char *hash, const struct store_request *list,
-		     int64_t n, struct err *e)
+static void take_prefix_cache(void *ctx, const char *name, double value, const char *unit, bool uncertain)
 {
-	*s = (struct report_side){.run_id = run_id, .n = n};
-	snprintf(s->hash, sizeof s->hash, "%s", hash);
+	(void)unit;
+	(void)uncertain;
+	if (strcmp(name, "prefix_hit_ratio") == 0)
+		((struct effects_run *)ctx)->prefix_cache = !isnan(value);
+}
+
+int report_side_fill(struct report_side *x, struct store *s, const struct store_report_run *r,
+		     const struct store_request *list, int64_t n, struct err *e)
+{
+	*x = (struct report_side){.run_id = r->run_id, .n = n};
+	snprintf(x->label, sizeof x->label, "#%lld %.170s", (long long)r->run_id, r->label);
+	x->run.run_id = r->run_id;
+	x->run.workload_hash = strtoull(r->workload_hash, NULL, 16);
 	for (int k = 0; k < PAIR_FIGURES; k++) {
-		s->ms[k] = mem_zalloc((size_t)n + 1, sizeof *s->ms[k]);
-		if (!s->ms[k])
+		x->ms[k] = mem_zalloc((size_t)n + 1, sizeof *x->ms[k]);
+		if (!x->ms[k])
 			return err_no_memory(e, "a report");
 		for (int64_t i = 0; i < n; i++)
-			s->ms[k][i] = report_figures[k].of(&list[i]);
+			x->ms[k][i] = report_figures[k].of(&list[i]);
 	}
-	return ERR_NONE;
+	int rc = store_report_metrics(s, r->run_id, take_prefix_cache, &x->run, e);
+	return rc ? rc : effects_run_stored(&x->run, list, n, e);
 }
 
-void report_side_free(struct report_side *s)
+void report_side_free(struct report_side *x)
 {
 	for (int k = 0; k < PAIR_FIGURES; k++)
-		mem_free(s->ms[k]);
-	*s = (struct report_side){0};
-}
-
-double report_batch_mean(const double *values, int64_t n, double *half)
-{
-	enum { BATCHES = 20 };
-	static const double t95 = 2.093; /* Student's t, 19 degrees of freedom, two-sided */
-	double sum = 0, of[BATCHES] = {0}, squares = 0;
-	*half = NAN;
-	for (int64_t i = 0; i < n; i++)
-		sum += values[i];
-	double mean = n > 0 ? sum / (double)n : NAN;
-	if (n < 2 * BATCHES)
-		return mean;
-	/* Batches differ in size by at most one value. */
-	for (int b = 0; b < BATCHES; b++) {
-		int64_t from = n * b / BATCHES, to = n * (b + 1) / BATCHES;
-		for (int64_t i = from; i < to; i++)
-			of[b] += values[i];
-		of[b] /= (double)(to - from);
-	}
-	for (int b = 0; b < BATCHES; b++)
-		squares += (of[b] - mean) * (of[b] - mean);
-	*half = t95 * sqrt(squares / (BATCHES - 1) / BATCHES);
-	return mean;
+		mem_free(x->ms[k]);
+	effects_run_free(&x->run);
+	*x = (struct report_side){0};
 }
 
 static int ascending(const void *a, const void *b)
@@ -77,17 +66,15 @@ static void put_differences(struct jout *j, double *diff, int64_t n, int64_t *ra
 {
 	static const struct percentiles p = {.p = {1, 5, 25, 50, 75, 95, 99}, .n = 7};
 	struct dist d;
-	double half, mean = report_batch_mean(diff, n, &half);
 	int64_t less = 0, more = 0;
 	for (int64_t i = 0; i < n; i++) {
 		less += diff[i] < 0;
 		more += diff[i] > 0;
 	}
-	jout_real(j, "mean", mean);
-	jout_real(j, "half", half);
 	jout_int(j, "less", less);
 	jout_int(j, "more", more);
 	dist_compute(&d, diff, n, &p);
+	jout_real(j, "mean", d.mean);
 	jout_begin(j, "quantiles", '[');
 	jout_real(j, NULL, d.min);
 	for (int32_t i = 0; i < p.n; i++)
@@ -103,6 +90,41 @@ static void put_differences(struct jout *j, double *diff, int64_t n, int64_t *ra
 	put_numbers(j, "value", diff, rank, points);
 }
 
+static void put_figure(struct jout *j, const struct report_side *a, const struct report_side *b, int k, double *diff,
+		       int64_t *rank, int32_t at_most)
+{
+	int64_t m = 0, alone = 0;
+	for (int64_t i = 0; i < a->n && i < b->n; i++) {
+		double x = a->ms[k][i], y = b->ms[k][i];
+		alone += isnan(x) != isnan(y);
+		if (!isnan(x) && !isnan(y))
+			diff[m++] = y - x;
+	}
+	jout_begin(j, report_figures[k].key, '{');
+	jout_int(j, "n", m);
+	jout_int(j, "alone", alone);
+	if (m)
+		put_differences(j, diff, m, rank, at_most);
+	jout_end(j, '}');
+}
+
+static int put_effects(struct jout *j, const struct report_side *a, const struct report_side *b, struct err *e)
+{
+	struct effects x;
+	struct percentiles p;
+	struct effects_run run_a = a->run, run_b = b->run;
+	const struct effects_side of_a = {a->label, &run_a, 1}, of_b = {b->label, &run_b, 1};
+	percentiles_default(&p);
+	int rc = effects_between(&x, &of_a, &of_b, &p, false, e);
+	if (rc)
+		return rc;
+	jout_begin(j, "effects", '[');
+	effects_json(&x, j);
+	jout_end(j, ']');
+	effects_free(&x);
+	return ERR_NONE;
+}
+
 int report_put_pairs(struct jout *j, const struct report_side *a, const struct report_side *b, int32_t at_most,
 		     struct err *e)
 {
@@ -111,27 +133,10 @@ int report_put_pairs(struct jout *j, const struct report_side *a, const struct r
 	int rc = rank && diff ? ERR_NONE : err_no_memory(e, "a report");
 	jout_begin(j, "pairs", '{');
 	jout_int(j, "against", a->run_id);
-	for (int k = 0; rc == ERR_NONE && k < PAIR_FIGURES; k++) {
-		int64_t m = 0, alone = 0;
-		double sum_a = 0, sum_b = 0;
-		for (int64_t i = 0; i < n; i++) {
-			double x = a->ms[k][i], y = b->ms[k][i];
-			alone += isnan(x) != isnan(y);
-			if (isnan(x) || isnan(y))
-				continue;
-			sum_a += x;
-			sum_b += y;
-			diff[m++] = y - x;
-		}
-		jout_begin(j, report_figures[k].key, '{');
-		jout_int(j, "n", m);
-		jout_int(j, "alone", alone);
-		jout_real(j, "mean_a", m ? sum_a / (double)m : NAN);
-		jout_real(j, "mean_b", m ? sum_b / (double)m : NAN);
-		if (m)
-			put_differences(j, diff, m, rank, at_most);
-		jout_end(j, '}');
-	}
+	if (rc == ERR_NONE)
+		rc = put_effects(j, a, b, e);
+	for (int k = 0; rc == ERR_NONE && a->run.workload_hash == b->run.workload_hash && k < PAIR_FIGURES; k++)
+		put_figure(j, a, b, k, diff, rank, at_most);
 	jout_end(j, '}');
 	mem_free(diff);
 	mem_free(rank);

@@ -21,8 +21,9 @@ const elements = (function () {
 		return e;
 	}
 
-	/* head: cells; rows: cells each, the first of a row is its heading. */
+	/* head: cells; rows: cells each, the first of a row is its heading. A column of numbers has its heading above them. */
 	function table(caption, head, rows, className) {
+		head = head.map((c, i) => typeof c === "string" && rows.length && rows[0][i] && rows[0][i].class && /^number/.test(rows[0][i].class) ? {text: c, class: "number"} : c);
 		const t = make("table", {class: className});
 		t.append(make("caption", null, caption));
 		if (head.some(c => c !== ""))

@@ -208,6 +208,8 @@ function build() {
 	top_(there);
 }
 
+/* For whoever looks at the page by program. */
+window.lockstepReport = {data, charts: charts.all, drawAll: () => Promise.all(charts.all.map(c => c.draw()))};
 build();
 /* The browser looked for it before it was there. */
 const wanted = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
@@ -216,4 +218,3 @@ if (wanted)
 window.addEventListener("beforeprint", () => {
 	charts.all.forEach(c => c.draw());
 });
-window.lockstepReport = {data, charts: charts.all, drawAll: () => Promise.all(charts.all.map(c => c.draw()))};

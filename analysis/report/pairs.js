@@ -2,20 +2,32 @@
 const pairs = (function () {
 	const {make, table, note} = elements;
 
-	function interval(p) {
-		const sign = format.signed;
-		return sign(p.mean) + (format.defined(p.half) ? " (" + sign(p.mean - p.half) + " to " + sign(p.mean + p.half) + ")" : "");
+	const verdicts = {lowers: "lowers", raises: "raises", same: "leaves as it is", none: "no difference beyond noise", unknown: "too little to say"};
+
+	function share(v) {
+		return format.defined(v) ? (v > 0 ? "+" : v < 0 ? "−" : "") + (Math.abs(v) >= 2 ? format.number(Number((Math.abs(v) * 100).toPrecision(3))) : format.number(Number((Math.abs(v) * 100).toPrecision(2)))) + " %" : format.none;
 	}
 
-	/* In words: does the interval tell them apart? */
-	function verdict(p) {
-		if (!p.n)
-			return format.none;
-		if (!format.defined(p.half))
-			return "too few requests to say";
-		if (p.mean - p.half > 0)
-			return "slower";
-		return p.mean + p.half < 0 ? "faster" : "no difference that can be told from chance";
+	function value(f, v) {
+		return f.unit === "ms" ? format.ms(v) : format.value(v, f.unit);
+	}
+
+	/* What a run changes, in words and with an interval: the figures of `compare`. */
+	function effects(r) {
+		const x = r.pairs.effects[0];
+		const number = (text, v) => ({text, value: v, class: "number"});
+		const better = f => {
+			const m = window.lockstepReport.data.metric_names.find(n => n.key === f.metric), good = m && m.better === "higher" ? "raises" : "lowers";
+			return f.verdict === good ? " best" : "";
+		};
+		return [make("h3", null, charts.swatch(r), r.name + " against " + x.against + (x.paired ? ", request by request" : "")),
+			...x.notes.map(n => make("p", {class: "about"}, n[0].toUpperCase() + n.slice(1) + ".")),
+			table("Effects on " + format.count(x.requests) + " requests, with 95 % intervals; noise: two runs like the first, of other requests of the kind, differ by that much one time in twenty",
+				["", "", "change", "95 % interval", "from", "to", "noise"], x.figures.map(f => {
+					const m = window.lockstepReport.data.metric_names.find(n => n.key === f.metric);
+					return [m ? m.label : f.metric, {text: verdicts[f.verdict] || f.verdict, class: better(f).trim()}, number(share(f.effect), f.effect),
+						number(format.defined(f.low) ? share(f.low) + " to " + share(f.high) : format.none), number(value(f, f.against), f.against), number(value(f, f.value), f.value), number(format.defined(f.noise) ? format.number(Number((100 * f.noise).toPrecision(2))) + " %" : format.none)];
+				}), "figures main")];
 	}
 
 	function differences(r, base, kind) {
@@ -27,6 +39,7 @@ const pairs = (function () {
 		return charts.series({
 			title: kind.name + ": " + r.name + " minus " + base.name,
 			about: "Of each of " + format.count(p.n) + " requests that finished in both. Left of 0, " + r.name + " is faster." +
+				" " + format.percent(p.less / p.n) + " are faster, " + format.percent(p.more / p.n) + " slower; mean difference " + format.signed(p.mean) + "." +
 				(p.rank.length < p.n ? " Drawn through some of the differences; the extremes are all there." : ""),
 			x: {label: "difference", format: "ms"},
 			y: {label: "share of requests", format: "percent", domain: [0, 1]},
@@ -48,26 +61,14 @@ const pairs = (function () {
 	}
 
 	function section(charted) {
-		const with_ = charted.filter(r => r.pairs), first = charted[0];
+		const with_ = charted.filter(r => r.pairs), first = charted.find(r => r.curves);
 		if (charted.length < 2)
 			return [];
 		if (!with_.length)
-			return [note("These runs cannot be compared request by request: they did not have the same workload, or their requests are not stored.")];
-		const out = [];
-		const skipped = charted.filter(r => r !== first && !r.pairs);
-		if (skipped.length)
-			out.push(note("Not compared, since their workload is another one or their requests are not stored: " + skipped.map(r => r.name).join(", ") + "."));
-		out.push(table("Each request against itself in " + first.name + ": mean difference and its 95 % interval (from the means of 20 batches of neighbours, since neighbours depend on each other)",
-			["", "time", "requests", "mean difference", "of the mean", "median", "faster", "slower", ""],
-			with_.flatMap(r => latency.kinds.map(k => {
-				const p = r.pairs[k.key];
-				const number = (text, value) => ({text, value, class: "number"});
-				return [{node: make("span", null, charts.swatch(r), r.name)}, k.name, number(format.count(p.n), p.n), number(p.n ? interval(p) : format.none, p.mean),
-					number(format.change(p.mean_b, p.mean_a)), number(p.n ? format.signed(p.quantiles[4]) : format.none, p.n ? p.quantiles[4] : null),
-					number(p.n ? format.percent(p.less / p.n) : format.none, p.less), number(p.n ? format.percent(p.more / p.n) : format.none, p.more), verdict(p)];
-			})), "figures main"));
-		out.push(elements.choose("Which run", with_.map(r => r.name), i => [make("div", {class: "grid"}, latency.kinds.map(k => differences(with_[i], first, k)))]));
-		return out;
+			return [note("These runs cannot be compared request by request: their requests are not stored.")];
+		return [elements.choose("Which run", with_.map(r => r.name), i => [...effects(with_[i]),
+			with_[i].pairs.ttft ? make("div", {class: "grid"}, latency.kinds.map(k => differences(with_[i], first, k)).filter(e => e)) :
+				note("These two had other workloads: no request can be held against itself.")])];
 	}
 	return {section};
 })();

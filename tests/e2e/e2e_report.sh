@@ -50,6 +50,7 @@ expect "a run without a device has no roofline, and says why" holds "$json" '.ru
 expect "differences are of every request against itself" same \
 	"$(jq -r '.runs[1].pairs | [.against, .ttft.n, .ttft.less, .ttft.more, (.ttft.mean * 1000 | round), (.e2el.value[0] * 1000 | round), (.tpot.mean * 1000 | round)] | join("|")' <<<"$json")" \
 	"$(sql "select 1, count(*), sum(b.ttft_ms < a.ttft_ms), sum(b.ttft_ms > a.ttft_ms), cast(round(avg(b.ttft_ms - a.ttft_ms) * 1000) as int), cast(round(min(b.e2el_ms - a.e2el_ms) * 1000) as int), cast(round(avg(b.tpot_ms - a.tpot_ms) * 1000) as int) from request_latency a join request_latency b using (request) where a.run_id = 1 and b.run_id = 2")"
+expect "what a run changes is what compare says" same "$(jq -S '.runs[1].pairs.effects[0].figures' <<<"$json")" "$("$LOCKSTEP" compare 1 2 --db "$db" --json | jq -S '.effects[0].figures')"
 # Phases as they were add up to what the database has of each request.
 expect "phases add up to the table's times" same \
 	"$(jq -r '.runs[1].gantt | . as $g | [.groups[].rows[] | {key: (.[0] | tostring), value: .}] | from_entries as $rows

@@ -7,7 +7,6 @@
 
 #include "analysis/report.h"
 #include "analysis/report_page.h"
-#include "analysis/report_pairs.h"
 #include "analysis/report_series.h"
 #include "analysis/store.h"
 #include "core/mem.h"
@@ -108,45 +107,6 @@ static void steps_over_time_keep_every_extreme(void)
 	check_envelope(200, 5000, 4);
 	check_envelope(1000, INT64_C(3600) * NS_PER_S, 5);
 	check_envelope(1000, INT64_MAX / 4, 6);
-}
-
-/* --- what is worked out -------------------------------------------------------------------------------------------- */
-
-static void few_values_have_no_interval(void)
-{
-	double v[40], half;
-	for (int i = 0; i < 40; i++)
-		v[i] = i;
-	CHECK_NEAR(report_batch_mean(v, 39, &half), 19, 1e-12);
-	CU_ASSERT(isnan(half));
-	/* 20 batches of 2: means 0.5, 2.5, ..., 38.5; their standard deviation is 2 x sqrt(35). */
-	CHECK_NEAR(report_batch_mean(v, 40, &half), 19.5, 1e-12);
-	CHECK_NEAR(half, 2.093 * 2 * sqrt(35) / sqrt(20), 1e-9);
-	CU_ASSERT(isnan(report_batch_mean(v, 0, &half)));
-}
-
-/* Of noise that has a mean, about 95 % of the intervals hold it, whether neighbours depend on each other or not. */
-static void intervals_hold_the_mean(void)
-{
-	enum { ROUNDS = 400, N = 4000 };
-	static double v[N];
-	for (int kind = 0; kind < 2; kind++) {
-		struct rng r;
-		int held = 0;
-		rng_init(&r, 5, (uint64_t)kind);
-		for (int round = 0; round < ROUNDS; round++) {
-			double half, last = 0;
-			for (int i = 0; i < N; i++) {
-				double noise = (double)rng_below(&r, 2001) - 1000;
-				last = kind ? 0.9 * last + noise
-					    : noise; /* neighbours alike over some tens of values */
-				v[i] = 7 + last;
-			}
-			double mean = report_batch_mean(v, N, &half);
-			held += fabs(mean - 7) <= half;
-		}
-		CU_ASSERT(held >= ROUNDS * 91 / 100 && held <= ROUNDS * 98 / 100);
-	}
 }
 
 /* --- what is said ------------------------------------------------------------------------------------------------- */
@@ -371,8 +331,6 @@ int main(void)
 		{"few_values_are_all_shown", few_values_are_all_shown},
 		{"many_values_keep_the_least_and_the_greatest", many_values_keep_the_least_and_the_greatest},
 		{"steps_over_time_keep_every_extreme", steps_over_time_keep_every_extreme},
-		{"few_values_have_no_interval", few_values_have_no_interval},
-		{"intervals_hold_the_mean", intervals_hold_the_mean},
 		{"text_cannot_leave_the_data", text_cannot_leave_the_data},
 		{"random_bytes_come_out_harmless", random_bytes_come_out_harmless},
 		{"hostile_names_stay_text", hostile_names_stay_text},
