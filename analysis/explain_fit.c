@@ -24,7 +24,7 @@ void explain_fit_add(struct explain_fit *f, const struct step_row *row)
 static bool solve(const struct explain_fit *f, unsigned set, double at[FIT_TERMS])
 {
 	double m[FIT_TERMS][FIT_TERMS + 1];
-	int term[FIT_TERMS], n = 0;
+	int term[FIT_TERMS] = {0}, n = 0;
 	for (int i = 0; i < FIT_TERMS; i++)
 		if (set >> i & 1)
 			term[n++] = i;

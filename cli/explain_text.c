@@ -396,7 +396,7 @@ static void verdict(const struct explain_view *v)
 static void whatif_table(const struct explain_view *v)
 {
 	const struct whatifs *w = &v->whatifs;
-	int32_t order[WHATIF_MAX], refused = 0;
+	int32_t order[WHATIF_MAX] = {0}, refused = 0;
 	char p[24], n[EXPLAIN_METRICS][TEXT_NUMBER], t[TEXT_NUMBER];
 	percentile_of(v, p);
 	if (*v->no_whatifs) {

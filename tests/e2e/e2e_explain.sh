@@ -10,7 +10,7 @@ at_db=(--db "$db")
 hostile=$'\e]0;owned\a\u202e'
 jq -nc --arg b "$hostile" '{id: "A", arrival_s: 0, input_tokens: 24, output_tokens: 2},
 	{id: $b, arrival_s: 0.0001, input_tokens: 4, output_tokens: 1}' >"$tmp/hand.jsonl"
-hand=(--policy vllm_v1 --cost-model linear:a=1ms,b=100us,c=50us --num-gpu-blocks-override 64 --max-num-batched-tokens 8
+hand=(--policy vllm_v1 --cost-model "linear:a=1ms,b=100us,c=50us" --num-gpu-blocks-override 64 --max-num-batched-tokens 8
 	--max-num-seqs 4)
 run replay "${hand[@]}" "${at_db[@]}" -q "$tmp/hand.jsonl"
 run explain "${at_db[@]}" latest A --json
@@ -33,7 +33,7 @@ expect "of plain characters" test -z "$(LC_ALL=C tr -d '\n -~' <<<"$err")"
 
 # --- what-ifs are what a run with that setting comes to
 "$LOCKSTEP" trace generate --num-prompts 200 --seed 3 "$tmp/made.jsonl" >/dev/null || exit 1
-load=(--policy vllm_v1 --cost-model linear:a=5ms,b=20us,c=100us --num-gpu-blocks-override 90 --replay-speedup 30
+load=(--policy vllm_v1 --cost-model "linear:a=5ms,b=20us,c=100us" --num-gpu-blocks-override 90 --replay-speedup 30
 	--length-scale 0.2 --seed 7 --max-num-batched-tokens 256 --max-num-seqs 16)
 run replay "${load[@]}" "${at_db[@]}" -q "$tmp/made.jsonl"
 run explain "${at_db[@]}" --json
@@ -52,6 +52,7 @@ while IFS=$'\t' read -r change ns; do
 	[ "$ms" = "$(jq -n "$ns / 1000 | round")" ] && confirmed=$((confirmed + 1))
 done < <(jq -r '.what_ifs[] | select(.ran) | [.change, .ttft_ns] | @tsv' <<<"$what")
 expect "each is confirmed by a run" same "$confirmed" "$(jq '[.what_ifs[] | select(.ran)] | length' <<<"$what")"
+# shellcheck disable=SC2016 # jq's
 expect "the best is the best" holds "$what" '.best == null or (.best as $b | (.what_ifs | map(select(.change == $b))[0].ttft_ns) <
 	.base.ttft_ns)'
 run explain "${at_db[@]}" --what-if 0
