@@ -5,6 +5,7 @@
 #include "analysis/jout.h"
 #include "cli/command.h"
 #include "cli/lab.h"
+#include "cli/lab_html.h"
 #include "core/err.h"
 
 /* --- list --------------------------------------------------------------------------------------------------------- */
@@ -137,6 +138,7 @@ const struct command cmd_lab_start = {
 
 struct grade_opts {
 	uint64_t seed;
+	const char *html;
 	bool json;
 };
 
@@ -148,6 +150,11 @@ static const struct opt grade_opts[] = {
 	 .help = "Seed of the hidden traces. Whoever gives marks takes one that nobody knows. Default: one of its own, "
 		 "so that "
 		 "students see the same points each time."},
+	{.name = "html",
+	 .type = OPT_STRING,
+	 .offset = offsetof(struct grade_opts, html),
+	 .arg = "FILE",
+	 .help = "Also write points, messages and the answer as a page for the browser, which needs nothing else."},
 	{.name = "json",
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct grade_opts, json),
@@ -232,6 +239,8 @@ static int run_grade(const struct command *c, int argc, char **argv)
 		rc = lab_open(&l, argv[1], &e);
 	if (rc == ERR_NONE)
 		rc = lab_grade(&l, argv[2], &(struct grade_options){.seed = o.seed, .stop = stop_flag()}, &g, &e);
+	if (rc == ERR_NONE && o.html)
+		rc = lab_html_write(o.html, &l, argv[2], &g, &e);
 	if (rc == ERR_NONE && o.json)
 		rc = print_json(&l, argv[2], &g, &e);
 	else if (rc == ERR_NONE)
@@ -256,6 +265,8 @@ const struct command cmd_lab_grade = {
 		 "A policy is compiled and run: grade what strangers wrote where nothing is to be lost.\n\n"
 		 "Exit status: 0 when all points were reached, 1 when not, 2 when the input is wrong.",
 	.examples = "lockstep lab grade 1 answers.json\n"
+		    "# for the browser\n"
+		    "lockstep lab grade 1 answers.json --html grade.html\n"
 		    "# for marks: hidden traces of a seed that nobody knows, as JSON\n"
 		    "lockstep lab grade 2 answers.json --seed 8151 --json\n",
 	.opts = grade_opts,

@@ -39,6 +39,18 @@ for lab in $(jq -r '.labs[].lab' <<<"$list"); do
 	expect "lab $lab: the solution holds on other hidden traces" same "$status" 0
 done
 
+# As a page, whatever the names say.
+evil="$tmp/<script>alert(1)</script>.json"
+mkdir -p "$(dirname "$evil")"
+jq '.p_tokens.because = "</pre><script>alert(2)</script> it is so because"' docs/labs/0/solution.json >"$evil"
+run lab grade 0 "$evil" --html "$tmp/page.html"
+expect "a page is written beside the text" test "$status" -eq 0 -a "$(grep -c '<tr><td' "$tmp/page.html")" -eq 10
+expect "with the sum" grep -q '15 of 15 points' "$tmp/page.html"
+expect "nothing in it is a script" same "$(grep -ci '<script' "$tmp/page.html")" 0
+expect "and nothing comes from elsewhere" same "$(grep -cE 'src=|href=|url\(' "$tmp/page.html")" 0
+run lab grade 0 "$evil" --html "$tmp/nowhere/page.html"
+expect "a page that cannot be written" test "$status" -eq 1 -a -n "$(grep "nowhere" <<<"$err")"
+
 # Text, and figures that are wrong.
 jq '.tpot_on = 1 | .helps_cached = "flops" | .free_prompt = 3000 | .p_tokens.because = "no idea" | .tokens_off = "many" | .helps_uncached = "luck"' \
 	docs/labs/0/solution.json >"$tmp/wrong.json"
