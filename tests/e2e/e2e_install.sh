@@ -18,6 +18,11 @@ expect "sample traces" test -n "$(ls "$root/usr/share/lockstep/samples")"
 sample=$(find "$root/usr/share/lockstep/samples" -name '*.csv' | head -1)
 (cd "$tmp" && "$root/usr/bin/lockstep" replay "$sample" --model llama-3.1-8b --device h100-sxm --quiet)
 expect "the installed program serves the installed sample" test $? -eq 0
+(cd "$tmp" && "$root/usr/bin/lockstep" policy new mine && env -u LOCKSTEP make -s -C mine && "$root/usr/bin/lockstep" policy check mine/mine.so --seconds 0) \
+	>"$tmp/policy.out" 2>&1
+status=$? out=$(cat "$tmp/policy.out")
+expect "a policy is built with the installed headers" test "$status" -eq 0
+expect "which are not those of the source tree" same "$("$root/usr/bin/lockstep" policy headers)" "-I$root/usr/include/lockstep"
 make --no-print-directory uninstall DESTDIR="$root" PREFIX=/usr >/dev/null 2>&1
 expect "uninstall leaves no file" same "$(find "$root" -type f)" ""
 finish
