@@ -1,5 +1,6 @@
-/* What a policy may do: here, to run requests; to let them in is in admit.c, to stop them in preempt.c. Each action is checked, applied at once, and answered with a status; a forbidden one ends the run
- * with a sentence that names the step, the policy and the request. */
+/* What a policy may do: here, to run requests; to let them in is in admit.c, to stop them in preempt.c. Each action is
+ * checked, applied at once, and answered with a status; a forbidden one ends the run with a sentence that names the step,
+ * the policy and the request. */
 #include "core/engine_state.h"
 #include "core/mem.h"
 #include "core/order_fair.h"
