@@ -371,6 +371,9 @@ quickstart: ## install what is missing, build, show three policies on a bundled 
 	+$(Q)$(MAKE) --no-print-directory -j"$$(nproc)" WERROR=0 all
 	$(Q)tools/quickstart.sh $(B)/lockstep $(SAMPLE)
 
+.PHONY: man
+man: $(B)/lockstep ## write the manual pages, one a command, to build/man
+	$(Q)mkdir -p $(B)/man && rm -f $(B)/man/*.1 && tools/man_pages.sh $(B)/lockstep $(B)/man
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 DOC := $(DESTDIR)$(PREFIX)/share/doc/lockstep
 COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions

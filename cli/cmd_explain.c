@@ -247,7 +247,7 @@ static int run(const struct command *c, int argc, char **argv)
 const struct command cmd_explain = {
 	.name = "explain",
 	.synopsis = "[OPTIONS] [RUN [REQUEST]]",
-	.summary = "Tell why requests of a stored run were late, and which setting would have helped",
+	.summary = "Tell why requests of a stored run were late, and what would have helped",
 	.about =
 		"Takes the time of every request apart by cause, to the nanosecond: what it waited for, who was in its "
 		"way, what its steps took alone and what others added (docs/explain.md defines the causes). RUN is a "

@@ -420,7 +420,7 @@ static int run(const struct command *c, int argc, char **argv)
 const struct command cmd_show = {
 	.name = "show",
 	.synopsis = "[OPTIONS] [RUN]",
-	.summary = "Draw a stored run in the terminal: latencies, queue, memory and batches over time",
+	.summary = "Draw a stored run in the terminal: queue, memory, batches, latencies",
 	.about =
 		"A summary; how many requests waited and ran, how full the KV memory was, what the batches were made "
 		"of, and "
