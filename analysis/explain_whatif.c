@@ -33,10 +33,33 @@ static bool has_param(const struct run_settings *s, const char *name)
 
 /* --- the token budget ---------------------------------------------------------------------------------------------- */
 
-static bool set_budget(struct whatif *w, int64_t tokens)
+/* Of policies that have none: nothing would change. */
+static bool has_budget(const struct run_settings *s)
+{
+	const char *name = policy_name(s);
+	return !s->engine.kv_off && strcmp(name, "static") != 0 && strcmp(name, "orca") != 0;
+}
+
+/* sarathi's own: its chunk_size. */
+static bool scale_chunk(struct whatif *w, int32_t by, int32_t of)
+{
+	enum { CHUNK = 512 };
+	int32_t tokens = CHUNK * by / of;
+	if ((w->s.policy_params && *w->s.policy_params) || tokens > w->s.engine.max_num_batched_tokens)
+		return false;
+	snprintf(w->params, sizeof w->params, "chunk_size=%d", tokens);
+	w->s.policy_params = w->params;
+	return say(w, "--policy sarathi:%s", w->params);
+}
+
+/* Times by / of. */
+static bool scale_budget(struct whatif *w, int32_t by, int32_t of)
 {
 	int32_t *at = &w->s.engine.max_num_batched_tokens;
-	if (tokens > 1 << 20 || tokens < w->s.engine.max_num_seqs || tokens < 64 || tokens == *at)
+	int64_t tokens = (int64_t)*at * by / of;
+	if (strcmp(policy_name(&w->s), "sarathi") == 0)
+		return scale_chunk(w, by, of);
+	if (!has_budget(&w->s) || tokens > 1 << 20 || tokens < w->s.engine.max_num_seqs || tokens < 64)
 		return false;
 	*at = (int32_t)tokens;
 	return say(w, "--max-num-batched-tokens %d", *at);
@@ -45,19 +68,19 @@ static bool set_budget(struct whatif *w, int64_t tokens)
 static bool budget_double(struct whatif *w, const struct workload *load)
 {
 	(void)load;
-	return set_budget(w, 2 * (int64_t)w->s.engine.max_num_batched_tokens);
+	return scale_budget(w, 2, 1);
 }
 
 static bool budget_fourfold(struct whatif *w, const struct workload *load)
 {
 	(void)load;
-	return set_budget(w, 4 * (int64_t)w->s.engine.max_num_batched_tokens);
+	return scale_budget(w, 4, 1);
 }
 
 static bool budget_half(struct whatif *w, const struct workload *load)
 {
 	(void)load;
-	return set_budget(w, w->s.engine.max_num_batched_tokens / 2);
+	return scale_budget(w, 1, 2);
 }
 
 /* Pieces of one prompt: half of the budget, so that a second one fits beside it. */
@@ -133,6 +156,15 @@ static bool more_memory(struct whatif *w, const struct workload *load)
 	return say(w, "--gpu-memory-utilization 0.95");
 }
 
+static bool keep_kv(struct whatif *w, const struct workload *load)
+{
+	(void)load;
+	if (!w->s.engine.kv_off)
+		return false;
+	w->s.engine.kv_off = false;
+	return say(w, "--kv-cache on");
+}
+
 static bool smaller_kv(struct whatif *w, const struct workload *load)
 {
 	(void)load;
@@ -187,7 +219,7 @@ static bool first_come(struct whatif *w, const struct workload *load)
 
 static bool set_policy(struct whatif *w, const char *name)
 {
-	if (!policy_find(name) || strcmp(policy_name(&w->s), name) == 0)
+	if (w->s.engine.kv_off || !policy_find(name) || strcmp(policy_name(&w->s), name) == 0)
 		return false;
 	w->s.policy = name;
 	w->s.policy_params = w->s.policy_path = w->s.policy_digest = NULL;
@@ -245,18 +277,18 @@ static knob *const knobs[CAUSES][KNOBS] = {
 	[CAUSE_PLACE] = {places_double, share_prefixes, one_more_replica},
 	[CAUSE_BUDGET] = {budget_double, budget_fourfold, cap_prompts, shortest_first},
 	[CAUSE_PREFILL] = {budget_double, cap_prompts, budget_fourfold, share_prefixes, shortest_first},
-	[CAUSE_POLICY] = {to_vllm_v1, to_sarathi},
+	[CAUSE_POLICY] = {keep_kv, to_vllm_v1, to_sarathi},
 	[CAUSE_ORDER] = {first_come},
 	[CAUSE_PREEMPTED] = {more_memory, places_half, smaller_kv, share_prefixes},
 	[CAUSE_SWAPPED] = {more_memory, places_half, smaller_kv},
 	[CAUSE_TRANSFER] = {copies_beside, more_memory},
 	[CAUSE_STALLED] = {to_vllm_v1, to_sarathi, budget_double},
 	[CAUSE_HOST] = {plan_ahead},
-	[CAUSE_OTHERS_PREFILL] = {budget_half, to_sarathi, share_prefixes, one_more_replica},
+	[CAUSE_OTHERS_PREFILL] = {keep_kv, budget_half, to_sarathi, share_prefixes, one_more_replica},
 	[CAUSE_OTHERS_DECODE] = {places_half, smaller_kv, one_more_replica},
 	[CAUSE_RECOMPUTE] = {more_memory, share_prefixes, places_half},
-	[CAUSE_OWN_PREFILL] = {share_prefixes, budget_double},
-	[CAUSE_OWN_DECODE] = {smaller_kv, plan_ahead},
+	[CAUSE_OWN_PREFILL] = {keep_kv, share_prefixes, budget_double},
+	[CAUSE_OWN_DECODE] = {keep_kv, smaller_kv, plan_ahead},
 };
 
 const char *whatif_hint(const struct run_settings *s, const struct workload *load, enum cause c, char buf[WHATIF_TEXT])

@@ -94,8 +94,10 @@ static void cause_table(const struct explain_view *v, const struct request *r)
 	int64_t first = explained_sum(k->first), after = explained_sum(k->after);
 	bool token = r->first_token_ns >= 0;
 	char a[TEXT_NUMBER], b[TEXT_NUMBER];
-	printf("\n  %-38s %18s %24s\n", "milliseconds", token ? "to its first token" : "until its end",
-	       token ? "from there to its last" : "");
+	printf("\n  %-38s %18s", "milliseconds", token ? "to its first token" : "until its end");
+	if (token)
+		printf(" %24s", "from there to its last");
+	putchar('\n');
 	for (int c = 0; c < CAUSES; c++) {
 		if (!k->first[c] && !k->after[c])
 			continue;
@@ -108,9 +110,9 @@ static void cause_table(const struct explain_view *v, const struct request *r)
 			printf(" %16s %5.1f %%", ms((double)k->after[c], b), share((double)k->after[c], (double)after));
 		putchar('\n');
 	}
-	printf("  %-38s %10s %7s", "in all", ms((double)first, a), "");
+	printf("  %-38s %10s", "in all", ms((double)first, a));
 	if (token)
-		printf(" %16s", ms((double)after, b));
+		printf(" %7s %16s", "", ms((double)after, b));
 	putchar('\n');
 }
 
@@ -143,7 +145,9 @@ static void story_of_waiting(struct line *l, const struct explain_view *v, const
 	words(l, "As it came, %d waited before it and %d held memory.", f->ahead, f->running);
 	for (int c = CAUSE_CLIENT; c <= CAUSE_ORDER; c++)
 		most = k[c] > k[most] ? c : most;
-	if (queue == 0)
+	if (r->first_sched_ns < 0)
+		words(l, "It was never let in.");
+	else if (queue == 0)
 		words(l, "It was let in at once.");
 	else
 		words(l, "It was queued for %s, %.0f %% of that: %s.", duration((double)queue, d),
@@ -324,7 +328,7 @@ static const char *change_text(double change, char buf[16])
 {
 	if (isnan(change))
 		return "-";
-	snprintf(buf, 16, fabs(change) < 0.0995 ? "%+.1f %%" : "%+.0f %%", 100 * change);
+	snprintf(buf, 16, fabs(change) < 0.0995 || change < -0.985 ? "%+.1f %%" : "%+.0f %%", 100 * change);
 	return buf;
 }
 
