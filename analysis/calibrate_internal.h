@@ -71,7 +71,7 @@ void spread_measure(const struct spread *s, const double *best, uint64_t seed, d
 
 /* calibrate_search.c: minimises a noisy function of few variables without derivatives: an evolution strategy that adapts
  * its covariance (CMA-ES; Hansen, "The CMA Evolution Strategy: A Tutorial", 2016), restarted from the best point. */
-enum { SEARCH_MAX = CALIBRATE_PARAMS };
+enum { SEARCH_MAX = 40 };
 struct search {
 	int n; /* variables */
 	double low[SEARCH_MAX], high[SEARCH_MAX];

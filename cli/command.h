@@ -89,7 +89,7 @@ int command_fail(const struct command *c, const struct err *e);
 /* One per cmd_*.c (those of "trace" are several in cmd_trace.c); the table in cli/main.c points at them. */
 extern const struct command cmd_generate, cmd_replay, cmd_compare, cmd_slo, cmd_sweep, cmd_policies, cmd_runs,
 	cmd_validate, cmd_calibrate, cmd_decisions, cmd_diff, cmd_capacity, cmd_report, cmd_help;
-extern const struct command cmd_timeline, cmd_show, cmd_explain;
+extern const struct command cmd_calibrate_points, cmd_timeline, cmd_show, cmd_explain;
 extern const struct command cmd_policy_list, cmd_policy_show, cmd_policy_check, cmd_policy_new, cmd_policy_headers;
 extern const struct command cmd_profile, cmd_profile_list, cmd_profile_show, cmd_profile_export, cmd_profile_import,
 	cmd_profile_delete;

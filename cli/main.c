@@ -33,6 +33,7 @@ static const struct command *const commands[] = {
 	&cmd_generate,
 	&cmd_validate,
 	&cmd_calibrate,
+	&cmd_calibrate_points,
 	&cmd_decisions,
 	&cmd_diff,
 	&cmd_explain,

@@ -35,16 +35,17 @@ static const struct field {
 };
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };
 
-static const char *const other_keys[] = {"base",       "title",       "aliases",      "notes",      "memory_bytes",
-					 "nominal_gb", "peak_tflops", "price_source", "price_date", "context_bytes"};
+static const char *const other_keys[] = {"base",         "title",         "aliases",     "notes",
+					 "memory_bytes", "nominal_gb",    "peak_tflops", "price_source",
+					 "price_date",   "context_bytes", "engine",      "engines"};
 
 static double *field_at(struct device *d, const struct field *f)
 {
 	return (double *)(void *)((char *)d + f->offset);
 }
 
-/* A mistyped key would silently leave a default in force. */
-static void refuse_unknown_keys(const json_t *root, const struct json_reader *r)
+/* A mistyped key would silently leave a default in force. An engine's section has numbers alone. */
+static void refuse_unknown_keys(const json_t *root, bool section, const struct json_reader *r)
 {
 	const char *key;
 	json_t *value;
@@ -53,7 +54,7 @@ static void refuse_unknown_keys(const json_t *root, const struct json_reader *r)
 		bool known = false;
 		for (int i = 0; i < N_FIELDS; i++)
 			known |= !strcmp(key, fields[i].key);
-		for (size_t i = 0; i < sizeof other_keys / sizeof other_keys[0]; i++)
+		for (size_t i = 0; !section && i < sizeof other_keys / sizeof other_keys[0]; i++)
 			known |= !strcmp(key, other_keys[i]);
 		if (!known)
 			err_set(r->e, ERR_INPUT, "%s: unknown key \"%.60s\" (docs/capacity.md lists the keys)",
@@ -87,13 +88,64 @@ static int64_t read_bytes(const struct json_reader *r, const char *key, double u
 	return bytes < 0 ? current : (int64_t)(bytes * unit + 0.5);
 }
 
-static void read_all(struct device *d, const struct json_reader *r)
+static void read_numbers(struct device *d, const struct json_reader *r)
 {
-	refuse_unknown_keys(r->object, r);
 	for (int i = 0; i < N_FIELDS; i++) {
 		double *x = field_at(d, &fields[i]), unit = fields[i].unit;
 		*x = json_read_real_or(r, fields[i].key, fields[i].min, fields[i].max, *x / unit) * unit;
 	}
+}
+
+/* Appends " vllm" and the like. */
+static void add_name(char *list, size_t size, const char *name)
+{
+	size_t n = strlen(list);
+	if (n + 1 < size)
+		snprintf(list + n, size - n, " %s", name);
+}
+
+/* What differs with the engine that drives the device. The file's own figures are those of "engine"; every section is
+ * checked, and the wanted one taken. */
+static void read_engine(struct device *d, const char *wanted, const struct json_reader *r)
+{
+	const json_t *sections = json_read_present(r, "engines");
+	struct device scratch = *d;
+	const char *key;
+	json_t *value;
+	char has[200] = "";
+	bool found = *wanted == '\0' || strcmp(wanted, d->engine) == 0;
+	if (*d->engine)
+		add_name(has, sizeof has, d->engine);
+	if (sections && !json_is_object(sections)) {
+		err_set(r->e, ERR_INPUT, "%s: engines must be an object such as {\"trtllm\": {\"step_us\": 500}}",
+			r->where);
+		return;
+	}
+	json_object_foreach((json_t *)sections, key, value)
+	{
+		struct json_reader sr = {value, r->where, r->e};
+		if (!json_is_object(value)) {
+			err_set(r->e, ERR_INPUT, "%s: the engine %.40s must be an object of figures", r->where, key);
+			return;
+		}
+		bool taken = *wanted && strcmp(wanted, key) == 0;
+		refuse_unknown_keys(value, true, &sr);
+		read_numbers(taken ? d : &scratch, &sr);
+		found |= taken;
+		if (taken)
+			snprintf(d->engine, sizeof d->engine, "%.31s", key);
+		add_name(has, sizeof has, key);
+	}
+	if (!found)
+		err_set(r->e, ERR_INPUT, "%s: nothing is known of the engine \"%.40s\" there (known:%s)", r->where,
+			wanted, *has ? has : " none; leave out the @");
+}
+
+static void read_all(struct device *d, const struct json_reader *r)
+{
+	refuse_unknown_keys(r->object, false, r);
+	read_numbers(d, r);
+	json_read_string(r, "engine", d->engine, sizeof d->engine);
 	read_peaks(d, r);
 	d->memory_bytes = read_bytes(r, "memory_bytes", 1, 1, d->memory_bytes);
 	d->nominal_bytes = read_bytes(r, "nominal_gb", 1e9, 1e-9, d->nominal_bytes);
@@ -114,7 +166,7 @@ static void check_complete(const struct device *d, const struct json_reader *r)
 			r->where, missing);
 }
 
-int device_parse(struct device *out, const char *text, const char *where, struct err *e)
+static int parse(struct device *out, const char *text, const char *where, const char *engine, struct err *e)
 {
 	struct err own = {0};
 	struct json_reader r = {.where = where, .e = e ? e : &own};
@@ -136,6 +188,8 @@ int device_parse(struct device *out, const char *text, const char *where, struct
 	if (!r.e->code)
 		read_all(&d, &r);
 	if (!r.e->code)
+		read_engine(&d, engine, &r);
+	if (!r.e->code)
 		check_complete(&d, &r);
 	json_decref(root);
 	if (r.e->code)
@@ -151,14 +205,31 @@ int device_parse(struct device *out, const char *text, const char *where, struct
 	return ERR_NONE;
 }
 
+int device_parse(struct device *out, const char *text, const char *where, struct err *e)
+{
+	return parse(out, text, where, "", e);
+}
+
+/* Where "@engine" begins; NULL: it does not say. A path may have an @ of its own. */
+static const char *engine_part(const char *name)
+{
+	const char *at = strrchr(name, '@');
+	return at && at > name && !strpbrk(at, "./") ? at : NULL;
+}
+
 int device_load(struct device *out, const char *name_or_path, struct err *e)
 {
 	struct spec_text s;
-	int rc = spec_text_find(&s, "device", name_or_path, e);
+	const char *at = engine_part(name_or_path);
+	char name[512];
+	snprintf(name, sizeof name, "%.*s", at ? (int)(at - name_or_path) : (int)sizeof name - 1, name_or_path);
+	int rc = spec_text_find(&s, "device", name, e);
 	if (rc)
 		return rc;
-	rc = device_parse(out, s.text, s.where, e);
-	if (!rc)
+	rc = parse(out, s.text, s.where, at ? at + 1 : "", e);
+	if (!rc && at)
+		snprintf(out->name, sizeof out->name, "%.31s@%.31s", s.name, at + 1);
+	else if (!rc)
 		memcpy(out->name, s.name, sizeof out->name);
 	spec_text_free(&s);
 	return rc;

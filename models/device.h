@@ -12,8 +12,9 @@
 struct err;
 
 struct device {
-	char name[64]; /* "h100-sxm" */
+	char name[64]; /* "h100-sxm", "h100-sxm@trtllm" */
 	char title[96]; /* "NVIDIA H100 SXM5 80 GB" */
+	char engine[32]; /* whose times step_ns and the like are: "vllm"; "" = nobody's in particular */
 
 	/* Memory has two meanings, kept apart. memory_bytes: what the driver reports to a program, of which an engine
 	 * takes gpu_memory_utilization. nominal_bytes: what the box says, decimal GB ("80 GB" = 80e9), the textbook's. */
@@ -47,7 +48,8 @@ struct device {
 	double collective_ns, hop_ns; /* device, per all-reduce or all-gather, and per further device that takes part */
 };
 
-/* By name or alias, or by path (a slash, or ending in .json). Nothing to release. */
+/* By name or alias, or by path (a slash, or ending in .json); "NAME@ENGINE": with that engine's figures, which the
+ * description must have. Nothing to release. */
 int device_load(struct device *out, const char *name_or_path, struct err *e);
 int device_parse(struct device *out, const char *text, const char *where, struct err *e);
 /* The i-th built-in name, written into buf; NULL past the last. */

@@ -42,7 +42,7 @@ static void units_of_the_files_become_si(void)
 	CHECK_NEAR(d.bandwidth, 3.35e12, 1);
 	CHECK_NEAR(d.peak[DTYPE_BF16], 989.4e12, 1e6);
 	CHECK_NEAR(d.link_bandwidth, 450e9, 1);
-	CHECK_NEAR(d.step_ns, 300e3, 1e-6);
+	CHECK_NEAR(d.step_ns, 930e3, 1e-6);
 	CHECK_INT(d.nominal_bytes, INT64_C(80000000000));
 	CHECK_INT(load("rtx-4090").memory_bytes, INT64_C(25250627584));
 }
@@ -116,6 +116,11 @@ static void bad_files_say_what_is_wrong(void)
 		{"{\"memory_bytes\": 1e9, \"bandwidth_gb_s\": 1}", "peak_tflops"},
 		{"{\"memory_bytes\": 1e9, \"memory_bytes\": 2e9}", "duplicate"},
 		{"{", "not valid JSON"},
+		{"{\"base\": \"h100-sxm\", \"engines\": 3}", "engines must be an object"},
+		{"{\"base\": \"h100-sxm\", \"engines\": {\"x\": 3}}", "the engine x must be an object"},
+		{"{\"base\": \"h100-sxm\", \"engines\": {\"x\": {\"step\": 3}}}", "unknown key \"step\""},
+		{"{\"base\": \"h100-sxm\", \"engines\": {\"x\": {\"step_us\": -3}}}", "step_us is -3"},
+		{"{\"base\": \"h100-sxm\", \"engines\": {\"x\": {\"title\": \"y\"}}}", "unknown key \"title\""},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		struct device d;
@@ -127,6 +132,39 @@ static void bad_files_say_what_is_wrong(void)
 	}
 }
 
+/* Silicon is the same whoever drives it; the host's work and the collectives are not. */
+static void engines_have_their_own_times(void)
+{
+	struct device plain = load("h100-sxm"), vllm = load("h100-sxm@vllm"), trtllm = load("H100@trtllm"), mine;
+	struct err e = {0};
+	CHECK_STR(plain.engine, "vllm");
+	CHECK_STR(trtllm.engine, "trtllm");
+	CHECK_STR(plain.name, "h100-sxm");
+	CHECK_STR(trtllm.name, "h100-sxm@trtllm");
+	CHECK_NEAR(vllm.step_ns, plain.step_ns, 0);
+	CHECK_NEAR(vllm.collective_ns, plain.collective_ns, 0);
+	CU_ASSERT(trtllm.step_ns < plain.step_ns);
+	CU_ASSERT(trtllm.collective_ns < plain.collective_ns);
+	CHECK_NEAR(trtllm.gemm_efficiency, plain.gemm_efficiency, 0);
+	CHECK_INT(device_load(&mine, "h100-sxm@sglang", &e), ERR_INPUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(e.text, "known: vllm trtllm"));
+	err_clear(&e);
+	CHECK_INT(device_load(&mine, "l4@vllm", &e), ERR_INPUT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(e.text, "leave out the @"));
+	err_clear(&e);
+	CHECK_INT(device_load(&mine, "h1000@vllm", &e), ERR_INPUT);
+	const char *path =
+		temp_file("of@mine.json", "{\"base\": \"h100-sxm@trtllm\", \"engines\": {\"own\": {\"step_us\": 7}}}");
+	char own[300];
+	mine = load(path);
+	CHECK_NEAR(mine.step_ns, trtllm.step_ns, 0);
+	CHECK_STR(mine.engine, "trtllm");
+	snprintf(own, sizeof own, "%s@own", path);
+	mine = load(own);
+	CHECK_NEAR(mine.step_ns, 7e3, 1e-9);
+	CHECK_NEAR(mine.request_ns, trtllm.request_ns, 0);
+}
+
 int main(void)
 {
 	static const struct test tests[] = {
@@ -136,6 +174,7 @@ int main(void)
 		{"a_file_overrides_what_it_names", a_file_overrides_what_it_names},
 		{"a_device_of_its_own_needs_three_figures", a_device_of_its_own_needs_three_figures},
 		{"weights_without_native_arithmetic_run_at_bf16", weights_without_native_arithmetic_run_at_bf16},
+		{"engines_have_their_own_times", engines_have_their_own_times},
 		{"bad_files_say_what_is_wrong", bad_files_say_what_is_wrong},
 	};
 	return SUITE_RUN("models_device", tests);
