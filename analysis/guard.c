@@ -19,7 +19,7 @@
 
 #define TICK_NS 100000000
 #define GRACE_TICKS 20 /* a call that is over its time, but where it cannot be left, gets so many more */
-enum { RANGES = 64, STACK = 1 << 16 };
+enum { RANGES = 64, STACK = 1 << 16, CALLED_EXIT = -1 };
 
 /* What a signal handler looks at. */
 static struct {
@@ -174,6 +174,11 @@ static _Noreturn void die(int sig, bool ours)
 		add(&w, ") outside of policy ");
 		add(&w, g.who);
 		add(&w, ", which may have written over memory that is not its own");
+	} else if (sig == CALLED_EXIT) {
+		add(&w, "policy ");
+		add(&w, g.who);
+		add(&w, " called exit() in ");
+		add(&w, g.where);
 	} else if (sig) {
 		add(&w, "policy ");
 		add(&w, g.who);
@@ -195,6 +200,13 @@ static _Noreturn void die(int sig, bool ours)
 	ssize_t said = write(STDERR_FILENO, "lockstep: ", 10);
 	said += write(STDERR_FILENO, w.text, w.n);
 	_exit(said > 0 ? 1 : 3);
+}
+
+/* Whoever calls exit() in the middle of a call was not asked to. */
+static void on_exit_within(void)
+{
+	if (g.inside)
+		die(CALLED_EXIT, true);
 }
 
 static void on_crash(int sig, siginfo_t *info, void *context)
@@ -294,6 +306,7 @@ static void arm(void)
 	if (!g.known) {
 		guard_trust_code((const void *)(uintptr_t)guard_call);
 		pthread_atfork(NULL, NULL, disarm);
+		atexit(on_exit_within);
 		g.known = true;
 	}
 	stack_for_signals();

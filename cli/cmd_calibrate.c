@@ -96,7 +96,8 @@ static const struct opt opts[] = {
 	 .type = OPT_STRING,
 	 .offset = OPT(run.policies),
 	 .arg = "NAME[:PARAM=VALUE,...]",
-	 .help = "How requests were scheduled: see `lockstep policies`. Default chunked (vLLM v1)."},
+	 .help = "How requests were scheduled: see `lockstep policies`, or ./mine.so, a plug-in. Default chunked (vLLM "
+		 "v1)."},
 	SERVING_DIMENSIONS(RUN_DIMENSION_ROW){.name = "What is reported", .type = OPT_TITLE},
 	{.name = "db",
 	 .type = OPT_STRING,

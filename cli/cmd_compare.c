@@ -30,7 +30,8 @@ static const struct opt opts[] = {
 	 .offset = offsetof(struct compare_opts, run.policies),
 	 .arg = "NAME[:PARAM=VALUE,...],...",
 	 .alias = "policy",
-	 .help = "The policies to compare: see `lockstep policies`. Default naive,continuous,chunked."},
+	 .help = "The policies to compare: see `lockstep policies`, or ./mine.so, a plug-in. Default "
+		 "naive,continuous,chunked."},
 	{.name = "all",
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct compare_opts, all),

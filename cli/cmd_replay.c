@@ -19,7 +19,7 @@ static const struct opt opts[] = {
 	 .type = OPT_STRING,
 	 .offset = offsetof(struct replay_opts, run.policies),
 	 .arg = "NAME[:PARAM=VALUE,...]",
-	 .help = "How requests are scheduled: see `lockstep policies`. Default chunked."},
+	 .help = "How requests are scheduled: see `lockstep policies`, or ./mine.so, a plug-in. Default chunked."},
 	{.name = "run",
 	 .type = OPT_STRING,
 	 .offset = offsetof(struct replay_opts, recorded),

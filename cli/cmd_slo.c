@@ -51,7 +51,7 @@ static const struct opt opts[] = {
 	{.name = "max-points", .type = OPT_INT32, .offset = OPT(search.max_points), .arg = "N", .min = 4,
 	 .max = SLO_POINTS_MAX, .help = "Most rates tried for each configuration. Default 24."},
 	{.name = "policies", .type = OPT_STRING, .offset = OPT(run.policies), .arg = "NAME[:PARAM=VALUE,...],...",
-	 .alias = "policy", .help = "The policies: see `lockstep policies`. Default chunked."},
+	 .alias = "policy", .help = "The policies: see `lockstep policies`, or ./mine.so, a plug-in. Default chunked."},
 	{.name = "devices", .type = OPT_LIST, .offset = OPT(run.texts.device), .arg = "DEVICE",
 	 .help = "The devices, as --device below."},
 	{.name = "What serves it", .type = OPT_TITLE},

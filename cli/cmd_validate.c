@@ -22,7 +22,8 @@ static const struct opt opts[] = {
 	 .offset = offsetof(struct validate_opts, run.policies),
 	 .arg = "NAME[:PARAM=VALUE,...],...",
 	 .alias = "policy",
-	 .help = "The policies to validate: see `lockstep policies`. Default naive,continuous,chunked."},
+	 .help = "The policies to validate: see `lockstep policies`, or ./mine.so, a plug-in. Default "
+		 "naive,continuous,chunked."},
 	{.name = "repeats",
 	 .type = OPT_INT32,
 	 .offset = offsetof(struct validate_opts, repeats),

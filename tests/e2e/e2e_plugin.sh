@@ -117,6 +117,8 @@ expect "a bad pointer" bad segv "step 3: policy rogue crashed in plan() (SIGSEGV
 expect "a division by zero" bad fpe "step 3: policy rogue crashed in plan() (SIGFPE)"
 expect "a jump to nowhere" bad jump "step 3: policy rogue crashed in plan() (SIGSEGV)"
 expect "abort()" bad abort "step 3: policy rogue crashed in plan() (SIGABRT)"
+expect "exit(0)" bad exit "step 3: policy rogue called exit() in plan()"
+expect "nothing, for ever" bad idle "step 3: policy rogue planned nothing in 10,000,000 rounds in a row"
 expect "a loop without end" bad loop "step 3: policy rogue did not come back from plan() within 0.1 s"
 expect "sleeping for ever" bad sleep "step 3: policy rogue does not come back from plan()"
 expect "what it cannot do" bad bad_call "step 3: policy rogue ran a request that is not running (request none)"

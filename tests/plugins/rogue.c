@@ -9,7 +9,7 @@
 #include "core/policy.h"
 #include "policies/walk.h"
 
-enum how { NOTHING, SEGV, FPE, ABORT, LOOP, SLEEP, TWICE, SMASH, STACK, WILD, BAD_CALL, IDLE, FAIL, JUMP };
+enum how { NOTHING, SEGV, FPE, ABORT, LOOP, SLEEP, TWICE, SMASH, STACK, WILD, BAD_CALL, IDLE, FAIL, JUMP, EXIT };
 enum where { PLAN, CREATE, DESTROY, ARRIVAL, FINISH };
 
 struct rogue {
@@ -22,7 +22,7 @@ struct rogue {
 enum { HOW, WHERE, AT, N_PARAMS };
 
 static const char *const hows[] = {"nothing", "segv", "fpe",      "abort", "loop", "sleep", "twice", "smash",
-				   "stack",   "wild", "bad_call", "idle",  "fail", "jump",  NULL};
+				   "stack",   "wild", "bad_call", "idle",  "fail", "jump",  "exit",  NULL};
 static const char *const wheres[] = {"plan", "create", "destroy", "arrival", "finish", NULL};
 
 static const struct policy_param params[N_PARAMS] = {
@@ -75,6 +75,8 @@ static void misbehave(struct rogue *r)
 	case STACK:
 		sink = deep(1);
 		break;
+	case EXIT:
+		exit(0);
 	case JUMP:
 		((void (*)(void))(uintptr_t)(8 + (uintptr_t)zero))();
 		break;

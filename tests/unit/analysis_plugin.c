@@ -287,6 +287,7 @@ static void last_words(const char *params, const char *expected)
 static void where_the_program_cannot_go_on_it_says_who_it_was(void)
 {
 	last_words("how=abort", "step 3: policy rogue crashed in plan() (SIGABRT)");
+	last_words("how=exit", "step 3: policy rogue called exit() in plan()");
 	last_words("how=abort,where=destroy", "policy rogue crashed in destroy() (SIGABRT)");
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which have allocators and words of their own */
 	last_words("how=twice", "step 3: policy rogue crashed in plan() (SIGABRT)");
