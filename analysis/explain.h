@@ -70,7 +70,8 @@ struct explain_focus {
 	int32_t req; /* -1: of none */
 	int32_t ahead, running; /* as it came: waiting before it; holding memory */
 	int32_t overtakers, first_overtaker; /* let in before it though they came later, while it was queued */
-	int64_t turns[2], rows[2], tokens[2]; /* chunk, decode: its turns; others' rows and prompt tokens in them */
+	int64_t turns[3], rows[3],
+		tokens[3]; /* prompt, decode, computed again: turns; others' rows and prompt tokens in them */
 	struct explain_list holders; /* of memory while it waited for memory or a place: blocks x ns */
 	struct explain_list prefills; /* whose prompts it waited for or was slowed by: ns */
 	struct history_table story; /* its phases */

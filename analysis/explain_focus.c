@@ -162,10 +162,10 @@ void explain_focus_step(struct explain *x, const struct step_row *row)
 void explain_focus_turn(struct explain *x, const struct turn *t, int64_t slowed_ns)
 {
 	const struct batch *b = x->state->replicas[t->replica]->step.batch;
-	int decode = t->kind == PHASE_DECODE;
-	x->focus.turns[decode]++;
-	x->focus.rows[decode] += b->decodes + b->n_chunks - 1;
-	x->focus.tokens[decode] += b->prefill_tokens - (t->chunk ? t->tokens : 0);
+	int kind = t->kind == PHASE_DECODE ? 1 : t->kind == PHASE_RECOMPUTE ? 2 : 0;
+	x->focus.turns[kind]++;
+	x->focus.rows[kind] += b->decodes + b->n_chunks - 1;
+	x->focus.tokens[kind] += b->prefill_tokens - (t->chunk ? t->tokens : 0);
 	if (slowed_ns > 0)
 		blame_prompts(x, b, (double)slowed_ns);
 }

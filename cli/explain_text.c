@@ -178,6 +178,8 @@ static void story_of_turns(struct line *l, const struct explain_view *v, const s
 		words(l, "Its prompt took %s step%s, with %.1f others beside it on average.",
 		      text_count(f->turns[0], a), f->turns[0] == 1 ? "" : "s",
 		      (double)f->rows[0] / (double)f->turns[0]);
+	if (f->turns[2])
+		words(l, "Computing again what was lost took %s more.", text_count(f->turns[2], a));
 	if (f->turns[1])
 		words(l, "Its tokens took %s steps, with %.1f others and %.1f prompt tokens beside them.",
 		      text_count(f->turns[1], a), (double)f->rows[1] / (double)f->turns[1],
@@ -203,7 +205,7 @@ static void story_of_losses(struct line *l, const struct explain_view *v)
 		words(l, "After step %s it %s", text_count(step, n),
 		      p->kind == PHASE_PREEMPTED ? "lost its memory" : "was swapped out");
 		if (p->by >= 0)
-			words(l, "to %s,", name_of(v, p->by, name));
+			words(l, "%s %s,", p->kind == PHASE_PREEMPTED ? "to" : "for", name_of(v, p->by, name));
 		else
 			words(l, "(there was none for itself),");
 		words(l, "and waited %s to come back.", duration((double)(p->end_ns - p->begin_ns), d));
