@@ -81,6 +81,37 @@ if [ -r "$mooncake" ]; then
 	row "lockstep replay of Mooncake's conversations, hash prefix cache" "$(ratio 12031 "$whole" 0)" "req/s" ">=50000"
 fi
 
+# Ten rates of one configuration, the trace read and all at once tried as well; on one core.
+search() {
+	begin=$EPOCHREALTIME
+	taskset -c 0 "$lockstep" slo --model llama-3.1-8b --device h100-sxm --dataset-path "$trace" --goodput ttft:500 tpot:20 \
+		--attainment 0.95 --max-points 10 --precision 0.0001 --no-db --quiet --json >"$tmp/slo.json" || exit 1
+	echo "$EPOCHREALTIME $begin" | awk '{print $1 - $2}'
+}
+row "one search for objectives, 10 rates" "$(for _ in 1 2 3 4 5; do search; done | median)" "s" "<=1"
+row "the same: rates tried" "$(grep -o '"passes"' "$tmp/slo.json" | wc -l)" "" ">=10"
+
+# A thousand points of a sweep, by one worker and by two.
+cat >"$tmp/thousand.json" <<END
+{"name": "thousand", "base": {"dataset-name": "random", "num-prompts": 3000, "random-input-len": 600, "random-output-len": 120,
+ "request-rate": 6, "model": "llama-3.1-8b", "device": "h100-sxm"},
+ "grid": {"max-num-batched-tokens": [512, 1024, 2048, 4096, 8192], "max-num-seqs": [16, 32, 64, 128, 256],
+  "policy": ["chunked", "continuous", "vllm_v0", "sarathi"]}, "seeds": 10}
+END
+sweep() {
+	rm -f "$tmp/sweep.db"*
+	begin=$EPOCHREALTIME
+	"$lockstep" sweep "$tmp/thousand.json" --db "$tmp/sweep.db" -j "$1" --quiet >/dev/null || exit 1
+	echo "$EPOCHREALTIME $begin" | awk '{print $1 - $2}'
+}
+one=$(sweep 1)
+row "a sweep of 1,000 points, one worker" "$one" "s"
+if [ "$(nproc)" -ge 2 ]; then
+	two=$(sweep 2)
+	row "the same, two workers" "$two" "s"
+	row "one worker against two" "$(ratio "$one" "$two")" "x" ">=1.8"
+fi
+
 small=$("$bench/bench_run" batch 16 | value ns_per_step)
 large=$("$bench/bench_run" batch 256 | value ns_per_step)
 row "a step of 16 decodes" "$small" "ns"
