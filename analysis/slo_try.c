@@ -46,11 +46,13 @@ int slo_search_begin(struct slo_search *s, const struct run_settings *settings, 
 	*s = (struct slo_search){.settings = *settings, .workload = w, .o = o, .stop = stop, .out = out};
 	*out = (struct slo_result){.at_pass = -1, .at_fail = -1};
 	s->arrivals = mem_alloc((size_t)w->n * sizeof *s->arrivals);
-	s->shares = mem_alloc((size_t)w->n);
-	if (!s->arrivals || !s->shares)
+	if (!s->arrivals)
 		return err_no_memory(e, "arrivals");
 	for (int64_t i = 0; i < w->n; i++)
 		s->arrivals[i] = w->specs[i].arrival_ns;
+	s->shares = mem_alloc((size_t)w->n);
+	if (!s->shares)
+		return err_no_memory(e, "arrivals");
 	s->own_rate = slo_own_rate(w);
 	count_shares(s);
 	return ERR_NONE;

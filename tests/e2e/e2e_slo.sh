@@ -33,6 +33,7 @@ expect "requests that all come at once" refused "arrive at once" slo --no-db --m
 # Fewest replicas, and what they cost.
 run slo --db "$tmp/s.db" "${served[@]}" --find replicas --request-rate 60 --goodput ttft:500 tpot:50 --attainment 0.9 --json
 expect "a number of replicas" holds "$out" '.find == "replicas" and (.configurations[0] | .replicas > 1 and .fails_with == .replicas - 1)'
+# shellcheck disable=SC2016 # of jq
 expect "of which one fewer fails" holds "$out" '.configurations[0] | . as $c | .points | all((.replicas < $c.replicas) != .passes)'
 n=$(jq -r '.configurations[0].replicas' <<<"$out")
 expect "each is paid for" holds "$out" ".configurations[0].price_per_hour == $n * 2.69"
