@@ -127,7 +127,7 @@ static int put_charts(struct making *m, const struct store_report_run *r, struct
 	if (rc == ERR_NONE)
 		rc = report_put_steps(j, s, r, &m->room, e);
 	if (rc == ERR_NONE)
-		rc = report_put_gantt(j, s, r->run_id, list, n, &m->room, m->o, e);
+		rc = report_put_gantt(j, s, r, list, n, &m->room, m->o, e);
 	mem_free(result);
 	mem_free(list);
 	return rc;
@@ -167,7 +167,10 @@ static struct report_room room_for(int64_t runs)
 				    .time_cells = runs > 8   ? 2048
 						  : runs > 2 ? 4096
 							     : 8192,
-				    .gantt_rows = runs > 4 ? 30 : 50};
+
+				    .gantt_rows = runs > 4 ? 30 : 50,
+				    .map_columns = runs > 4 ? 80 : 160,
+				    .map_rows = runs > 4 ? 48 : 96};
 }
 
 static void put_date(struct jout *j)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 struct err;
-struct history_table;
+struct history_sink;
 struct jout;
 struct store;
 struct store_request;
@@ -22,9 +22,8 @@ struct report_options {
 	int64_t n_runs;
 	bool all; /* they are all runs: validations and experiments of whatever run are shown as well */
 	const char *vega_folder; /* report_page.h */
-	/* May be NULL. Fills t with the phases of the requests it wants, of n, by making the run again; or says in `why` why that
-	 * cannot be done. */
-	int (*phases)(void *ctx, int64_t run_id, int64_t n, struct history_table *t, char why[256], struct err *e);
+	/* May be NULL. Makes the run again and tells `sink` of it (analysis/history.h); or says in `why` why that cannot be done. */
+	int (*make_again)(void *ctx, int64_t run_id, const struct history_sink *sink, char why[256], struct err *e);
 	void *ctx;
 };
 int report_write(struct store *s, const struct report_options *o, FILE *f, struct err *e);
@@ -36,6 +35,7 @@ struct report_room {
 	int32_t curve_points; /* of a distribution */
 	int32_t time_cells; /* of the steps over time */
 	int32_t gantt_rows; /* of each group of requests */
+	int32_t map_columns, map_rows; /* of the KV blocks over time */
 };
 
 /* report_requests.c: "curves", "arrivals", "rates" */
@@ -52,9 +52,10 @@ extern const struct report_figure report_figures[];
 int report_put_steps(struct jout *j, struct store *s, const struct store_report_run *r, const struct report_room *room,
 		     struct err *e);
 
-/* report_gantt.c: "gantt" */
-int report_put_gantt(struct jout *j, struct store *s, int64_t run_id, const struct store_request *list, int64_t n,
-		     const struct report_room *room, const struct report_options *o, struct err *e);
+/* report_gantt.c: "gantt", "blocks" */
+int report_put_gantt(struct jout *j, struct store *s, const struct store_report_run *r,
+		     const struct store_request *list, int64_t n, const struct report_room *room,
+		     const struct report_options *o, struct err *e);
 
 /* report_more.c: "validations", "searches", "sweeps": those that these runs have to do with, or all */
 int report_put_more(struct jout *j, struct store *s, const struct report_options *o, struct err *e);

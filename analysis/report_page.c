@@ -50,13 +50,15 @@
 	X(latency_js, "latency.js")                                                                                    \
 	X(steps_js, "steps.js")                                                                                        \
 	X(gantt_js, "gantt.js")                                                                                        \
+	X(blocks_js, "blocks.js")                                                                                      \
 	X(pairs_js, "pairs.js")                                                                                        \
 	X(more_js, "more.js")                                                                                          \
 	X(page_js, "page.js")
 
 #define PAGE_SPECS(X)                                                                                                  \
 	X(series_spec, "series")                                                                                       \
-	X(gantt_spec, "gantt")
+	X(gantt_spec, "gantt")                                                                                         \
+	X(blocks_spec, "blocks")
 
 struct asset {
 	const char *name, *begin, *end;

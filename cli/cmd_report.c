@@ -41,7 +41,8 @@ static const struct opt opts[] = {
 	{.name = "phases",
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct report_opts, phases),
-	 .help = "Make each run again to tell when every request was queued, computed, preempted. --no-phases: sums "
+	 .help = "Make each run again to tell when every request was queued, computed, preempted, and who held which "
+		 "KV block. --no-phases: sums "
 		 "from the "
 		 "database only. Default on, for runs that are made again in a few seconds."},
 	{.name = "quiet",
@@ -125,20 +126,17 @@ static void take_tokens(void *ctx, const char *name, double value, const char *u
 		*(double *)ctx = value;
 }
 
-static int make_again(struct remake *m, int64_t run_id, struct history_table *t, char why[256], struct err *e)
+static int remake_run(struct remake *m, int64_t run_id, const struct history_sink *sink, char why[256], struct err *e)
 {
 	struct recalled r;
 	struct run_result result;
 	struct err own = {0};
 	int rc = recall(&r, m->s, run_id, NULL, &own);
 	if (rc == ERR_NONE) {
-		const struct history_sink sink = history_table_sink(t);
 		const struct run_io io = {.stop = stop_flag()};
-		rc = history_rerun(&r.recipe, &r.settings, &r.loaded.workload, &sink, &io, &result, &own);
+		rc = history_rerun(&r.recipe, &r.settings, &r.loaded.workload, sink, &io, &result, &own);
 		run_result_free(&result);
 	}
-	if (rc == ERR_NONE)
-		rc = history_table_sort(t, &own);
 	recall_free(&r);
 	if (rc == ERR_MEMORY || rc == ERR_INTERRUPTED)
 		return err_set(e, rc, "%s", own.text);
@@ -147,11 +145,10 @@ static int make_again(struct remake *m, int64_t run_id, struct history_table *t,
 	return ERR_NONE;
 }
 
-static int tell_phases(void *ctx, int64_t run_id, int64_t n, struct history_table *t, char why[256], struct err *e)
+static int make_again(void *ctx, int64_t run_id, const struct history_sink *sink, char why[256], struct err *e)
 {
 	struct remake *m = ctx;
 	double tokens = NAN;
-	(void)n;
 	if (!m->wanted) {
 		snprintf(why, 256, "--no-phases was given");
 		return ERR_NONE;
@@ -165,7 +162,7 @@ static int tell_phases(void *ctx, int64_t run_id, int64_t n, struct history_tabl
 			 MOST_TOKENS);
 		return ERR_NONE;
 	}
-	return make_again(m, run_id, t, why, e);
+	return remake_run(m, run_id, sink, why, e);
 }
 
 /* --- where to ----------------------------------------------------------------------------------------------------- */
@@ -241,7 +238,7 @@ static int act(const struct report_opts *o, char **words, int n, struct err *e)
 						    .n_runs = c.n,
 						    .all = o->all,
 						    .vega_folder = REPORT_VEGA_FOLDER,
-						    .phases = tell_phases,
+						    .make_again = make_again,
 						    .ctx = &remake};
 		rc = write_page(o->output, s, &what, e);
 	}

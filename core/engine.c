@@ -457,3 +457,8 @@ const int32_t *engine_block_table(const struct engine *g, int32_t req, int32_t *
 	*n = slot < 0 ? 0 : g->tables[slot].n;
 	return slot < 0 ? NULL : g->tables[slot].ids;
 }
+
+bool engine_block_known(const struct engine *g, int32_t block)
+{
+	return g->pool.content && g->pool.content[block] != 0;
+}

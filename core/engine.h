@@ -200,6 +200,8 @@ const int32_t *engine_ended(const struct engine *g, int32_t *n);
 
 /* The block table of a running request: ids[0 .. *n); KV_NO_BLOCK where a page was dropped. */
 const int32_t *engine_block_table(const struct engine *g, int32_t req, int32_t *n);
+/* Is its content known, so that a prefix may be found in it? Of a paged pool with a cache. */
+bool engine_block_known(const struct engine *g, int32_t block);
 
 /* Time in which somebody waited, so far, by what the first of the queue waited for; and what it has waited for since the last
  * scheduling round. */

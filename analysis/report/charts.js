@@ -458,7 +458,7 @@ const charts = (function () {
 		keyboard(c);
 		later(c, () => {
 			const spec = structuredClone(specs[o.spec]);
-			colorScales(spec, o.series);
+			colorScales(spec, o.scale || o.series);
 			makeView(c, spec, o.height).signal("xtitle", o.x.label);
 			return c.update();
 		});

@@ -187,6 +187,7 @@ const sections = [
 	{id: "steps", title: "Steps", build: () => eachRun(steps.of)},
 	{id: "roofline", title: "Roofline", build: () => eachRun(steps.roofline)},
 	{id: "requests", title: "Requests", build: () => eachRun(gantt.of)},
+	{id: "blocks", title: "KV blocks", build: () => eachRun(blocks.of)},
 	{id: "validation", title: "Validation", build: () => more.validations(data)},
 	{id: "objectives", title: "Objectives", build: () => more.searches(data)},
 	{id: "experiments", title: "Experiments", build: () => more.sweeps(data)},

@@ -172,6 +172,29 @@
 		check("phases add up to what requests were queued", near(sums.queued || 0, expected.gantt_queue_ns, 1e-6), sums.queued + " not " + expected.gantt_queue_ns);
 	}
 
+	async function map() {
+		const c = window.lockstepReport.charts.find(x => x.title.startsWith("KV blocks over time")), r = window.lockstepReport.data.runs[0], b = r.blocks;
+		const box = c.plot.querySelector("svg").getBoundingClientRect();
+		pointer(c.plot, "pointermove", box.left + box.width * 0.5, box.top + 100);
+		await idle();
+		const told = all("#tip i").slice(0, 4).map(i => Number(i.textContent.replace(/,/g, "")));
+		check("the pointer tells the blocks of a stripe", told.reduce((a, v) => a + v, 0) === b.per_row, told.join());
+		c.plot.dispatchEvent(new PointerEvent("pointerleave"));
+		const details = c.element.querySelector("details");
+		details.open = true;
+		details.dispatchEvent(new Event("toggle"));
+		const rows = all("tbody tr", details).map(tr => all("td", tr).map(td => Number(td.dataset.value)));
+		check("its table adds up to all blocks", rows.length === b.at.length && rows.every(v => v.reduce((a, x) => a + x, 0) === b.num_blocks));
+		check("and to what the steps used", rows.every((v, i) => v[0] + v[1] === r.steps.blocks_used[i * b.every]));
+		const list = c.element.closest("section").querySelectorAll("select");
+		const by = [...list].find(s => s.getAttribute("aria-label") === "Colours by");
+		by.value = "1";
+		by.dispatchEvent(new Event("change"));
+		await window.lockstepReport.drawAll();
+		const other = window.lockstepReport.charts.find(x => x.title.startsWith("KV blocks over time, by request"));
+		check("by request as well", other && all(".mark-rect path", other.plot).length > 10);
+	}
+
 	async function theme() {
 		const b = document.querySelector("button.theme"), paper = () => getComputedStyle(document.body).backgroundColor, ink = () => getComputedStyle(document.querySelector(".plot .role-axis-label text")).fill;
 		const seen = new Set(), inks = new Set();
@@ -227,6 +250,7 @@
 			await keyboard();
 			await legend();
 			phases();
+			await map();
 			await theme();
 			accessibility();
 			check("nothing is wider than the window", document.documentElement.scrollWidth <= document.documentElement.clientWidth, document.documentElement.scrollWidth);

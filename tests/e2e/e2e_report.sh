@@ -58,6 +58,13 @@ expect "phases add up to the table's times" same \
 # shellcheck disable=SC2016 # jq's variables
 expect "to the end of each request" holds "$json" '.runs[1].gantt | ([.groups[].rows[] | {key: (.[0] | tostring), value: (.[2] + .[4] + .[5] + .[6] + .[7] + .[8])}] | from_entries) as $last
 	| [.phases[] | select(.[1] != "held")] | group_by(.[0]) | all(. as $p | ($p | map(.[3]) | max) == $last[$p[0][0] | tostring])'
+# The map of blocks, made again, is of the same memory as the steps that were stored.
+# shellcheck disable=SC2016
+map='.runs[$i].blocks as $b | [range($b.at | length) | . as $c | [$b.at[$c], ([range($b.rows) | $b.cells[4 * ($c * $b.rows + .)] + $b.cells[4 * ($c * $b.rows + .) + 1]] | add),
+	([range($b.rows) | $b.cells[4 * ($c * $b.rows + .) + 2]] | add)]]'
+expect "blocks are used as each step says" same "$(jq -c --argjson i 1 "$map" <<<"$json")" \
+	"$(sqlite3 -json "$db" "select start_ns + duration_ns a, blocks_used b, blocks_cached c from steps where id >> 32 = 2 and (id & 4294967295) % $(jq '.runs[1].blocks.every' <<<"$json") = 0" |
+		jq -c 'map([.a, .b, .c])')"
 run report 2 --no-phases --db "$db" -o "$page"
 expect "phases are not told where they are not wanted" holds "$(data "$page")" '.runs[0].gantt | (has("phases") | not) and .why == "--no-phases was given"'
 run report 2 1 --db "$db" -o - --quiet
@@ -79,11 +86,22 @@ run report --db "$db" -o "$page"
 expect "the page has its own two scripts" test "$(grep -o '<script' "$page" | wc -l)" -eq 2 -a "$(grep -o '</script' "$page" | wc -l)" -eq 2
 expect "the name is data" holds "$(data "$page")" '.runs[0].trace | endswith("a\"'"'"'></script><script>alert(1)<!--&.jsonl")'
 
+# --- shared and cached blocks
+jq -nc 'range(60) | {arrival_s: (. * 0.1), input_tokens: 448, output_tokens: 40, hash_block: 64, hash_ids: [1, 2, 3, 4, 5, (10 + . % 7), (100 + .)]}' >"$tmp/shared.jsonl"
+run replay --cost-model "linear:a=5ms,b=20us,c=100us" --num-gpu-blocks-override 300 --prefix-cache hash --policy chunked --record steps --db "$db" "$tmp/shared.jsonl"
+expect "prefixes are shared" test "$status" -eq 0
+run report --db "$db" -o "$page"
+expect "shared and cached blocks are as each step says" same "$(data "$page" | jq -c --argjson i 0 "$map")" \
+	"$(sqlite3 -json "$db" "select start_ns + duration_ns a, blocks_used b, blocks_cached c from steps where id >> 32 = (select max(run_id) from runs)
+		and (id & 4294967295) % $(data "$page" | jq '.runs[0].blocks.every') = 0" | jq -c 'map([.a, .b, .c])')"
+# shellcheck disable=SC2016
+expect "some are shared, some cached" holds "$(data "$page")" '.runs[0].blocks as $b | [range($b.cells | length / 4) | $b.cells[4 * . + 1]] | add > 0 and ([range($b.cells | length / 4) | $b.cells[4 * . + 2]] | add > 0)'
+
 # --- roofs
 run replay --model llama-3.1-8b --device l4 --db "$db" --quiet --num-prompts 30 --record steps "$tmp/made.jsonl"
 run report --db "$db" -o "$page"
 expect "few steps are all there" same "$(data "$page" | jq -c '.runs[0].steps | [.exact, .rows, (.start | add), (.duration | add), (.decodes | add)]')" \
-	"$(sqlite3 -json "$db" "select count(*) b, sum(start_ns) c, sum(duration_ns) d, sum(decodes) e from steps where id >> 32 = 4" | jq -c '.[0] | [true, .b, .c, .d, .e]')"
+	"$(sqlite3 -json "$db" "select count(*) b, sum(start_ns) c, sum(duration_ns) d, sum(decodes) e from steps where id >> 32 = (select max(run_id) from runs)" | jq -c '.[0] | [true, .b, .c, .d, .e]')"
 # shellcheck disable=SC2016
 expect "every step lies under the roofs" holds "$(data "$page")" '.runs[0].roofline | (.cells | map(.[1]) | add) == .steps and .steps > 30 and .bytes_per_s == 300e9
 	and (. as $r | .cells | all(.[2] / .[4] * 1e9 <= $r.flops_per_s and .[2] / .[4] * 1e9 <= .[2] / .[3] * $r.bytes_per_s))'
