@@ -23,6 +23,9 @@ struct scene {
 	int32_t kv_window, kv_sink; /* tokens; 0 = everything is kept, no sinks */
 	enum prefix_cache cache;
 	enum prefix_eviction eviction;
+	int32_t swap_blocks, host_blocks, disk_blocks; /* behind the device */
+	enum kv_transfer transfer;
+	bool forks; /* some requests go on where another was */
 };
 
 static const struct scene scenes[] = {
@@ -72,6 +75,16 @@ static const struct scene scenes[] = {
 	{"hash-lfu", 22, .only = "vllm_v1", .cache = PREFIX_HASH, .eviction = PREFIX_EVICT_LFU},
 	{"hash-fifo", 22, .only = "vllm_v1", .cache = PREFIX_HASH, .eviction = PREFIX_EVICT_FIFO},
 	{"drop", 22, .params = "shortage=drop,drop_keep=8", .only = "vllm_v1"},
+	{"swap", 23, .params = "preemption_mode=swap,watermark=0", .only = "vllm_v0", .budget = 96, .swap_blocks = 20},
+	{"swap-overlap", 23, .params = "preemption_mode=swap,watermark=0", .only = "vllm_v0", .budget = 96,
+	 .swap_blocks = 9, .transfer = KV_TRANSFER_OVERLAP},
+	{"host", 22, .only = "vllm_v1", .cache = PREFIX_HASH, .host_blocks = 6},
+	{"disk", 22, .only = "vllm_v1", .cache = PREFIX_RADIX, .host_blocks = 3, .disk_blocks = 8,
+	 .transfer = KV_TRANSFER_OVERLAP},
+	{"disk", 24, .only = "sarathi", .params = "watermark=0", .cache = PREFIX_HASH, .host_blocks = 3,
+	 .disk_blocks = 8},
+	{"forks", 60, .budget = 96, .forks = true},
+	{"forks-cached", 60, .only = "vllm_v1", .budget = 96, .cache = PREFIX_HASH, .forks = true},
 };
 
 /* Sixteen requests in two bursts with a gap, some sharing beginnings, some of 0 or 1 output, one too long for the tight
@@ -103,6 +116,25 @@ static void add_requests(struct sched *s)
 	sched_after(s, 8, 15);
 }
 
+/* A sample that goes on with a live request, a branch with words of its own, both amid a block, and a turn that takes over all
+ * that a request has computed once it has ended. */
+static void add_forks(struct sched *s)
+{
+	static const struct {
+		int32_t parent, at, own; /* tokens taken over, and of its own after them */
+		bool live;
+	} forks[] = {{0, 2, 0, true}, {2, 3, 3, true}, {6, 1, 4, false}};
+	for (size_t i = 0; i < sizeof forks / sizeof *forks; i++) {
+		int32_t parent = forks[i].parent, at = s->w.specs[parent].prompt_tokens + forks[i].at;
+		int32_t child = sched_add(s, 0, at + forks[i].own, 6);
+		if (workload_fork(&s->w, parent, child, at, forks[i].live, &s->err)) {
+			fprintf(stderr, "forks: %s\n", s->err.text);
+			exit(1);
+		}
+		sched_after(s, parent, child);
+	}
+}
+
 static char *log_of(const struct policy_desc *d, const struct scene *c)
 {
 	struct sched s;
@@ -113,7 +145,7 @@ static char *log_of(const struct policy_desc *d, const struct scene *c)
 		exit(1);
 	sched_init(&s, d->name, c->params);
 	s.cfg.num_blocks = c->num_blocks;
-	s.cfg.max_num_seqs = 5;
+	s.cfg.max_num_seqs = c->forks ? 10 : 5;
 	s.cfg.max_num_batched_tokens = c->budget ? c->budget : 16;
 	s.cfg.prefix_caching = c->prefix_caching;
 	s.cfg.queue_order = c->priority ? QUEUE_PRIORITY : c->order;
@@ -131,7 +163,16 @@ static char *log_of(const struct policy_desc *d, const struct scene *c)
 	s.a = 10;
 	s.b = 2;
 	s.c = 1;
+	s.cfg.swap_blocks = c->swap_blocks;
+	s.cfg.offload_host_blocks = c->host_blocks;
+	s.cfg.offload_disk_blocks = c->disk_blocks;
+	s.cfg.kv_transfer = c->transfer;
+	s.links.page_bytes = 8;
+	for (int i = 0; i < N_LINKS; i++)
+		s.links.of[i].bytes_per_s = 1000000000;
 	add_requests(&s);
+	if (c->forks)
+		add_forks(&s);
 	if (sched_run(&s))
 		fprintf(f, "refused: %s\n", s.err.text);
 	sched_write(&s, f);
