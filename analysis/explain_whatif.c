@@ -180,7 +180,7 @@ static bool share_prefixes(struct whatif *w, const struct workload *load)
 {
 	const struct engine_config *c = &w->s.engine;
 	bool known = load->n_hash_ids > 0;
-	if (!known || c->prefix_caching || c->prefix_cache || c->kv_off)
+	if (!known || engine_config_caches(c) || c->kv_off)
 		return false;
 	w->s.engine.prefix_caching = true;
 	return say(w, "--enable-prefix-caching");

@@ -62,7 +62,7 @@ static int64_t available_bytes(void)
 static int64_t most_useful(const struct run_settings *s, int32_t model_max_len)
 {
 	int64_t size = s->engine.block_size;
-	if (s->kv_cache_memory_bytes || s->engine.prefix_caching || model_max_len < 1)
+	if (s->kv_cache_memory_bytes || engine_config_caches(&s->engine) || model_max_len < 1)
 		return 0;
 	return (size - 1 + model_max_len) / size * s->engine.max_num_seqs;
 }
@@ -221,7 +221,7 @@ int run_exec_open(struct run_exec *x, const struct run_settings *s, const struct
 	if (rc == ERR_NONE)
 		rc = load_executor(x, &setup, m, io, e);
 	if (rc == ERR_NONE)
-		rc = sequences_create(&x->sequences, w, m->vocab, s->seed, c->prefix_caching, e);
+		rc = sequences_create(&x->sequences, w, m->vocab, s->seed, engine_config_caches(c), e);
 	if (rc)
 		return rc;
 	memcpy(r->backend_what, x->x->what, sizeof r->backend_what);

@@ -76,6 +76,8 @@ void engine_config_default(struct engine_config *c);
  * values that do not fit together. engine_create does it as well; call it earlier to tell a policy the result. */
 int engine_config_resolve(struct engine_config *c, struct err *e);
 
+/* Is there a prefix cache? Of a configuration that is not resolved yet as well. */
+bool engine_config_caches(const struct engine_config *c);
 /* Does anything go by the predictor? */
 bool engine_config_predicts(const struct engine_config *c);
 

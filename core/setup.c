@@ -36,7 +36,7 @@ static int resolve_max_model_len(struct engine_config *c, struct err *e)
 
 int engine_config_resolve(struct engine_config *c, struct err *e)
 {
-	c->prefix_caching |= c->prefix_cache != PREFIX_OFF;
+	c->prefix_caching = engine_config_caches(c);
 	if (c->prefix_caching && c->prefix_cache == PREFIX_OFF)
 		c->prefix_cache = PREFIX_HASH;
 	if (prefix_eviction_resolve(c->prefix_cache, &c->prefix_eviction, e))
@@ -89,6 +89,11 @@ int engine_config_resolve(struct engine_config *c, struct err *e)
 				       ? "--kv-cache off: there is nothing to keep"
 				       : "--async-scheduling: what a step in flight writes is not there to be copied");
 	return resolve_max_model_len(c, e);
+}
+
+bool engine_config_caches(const struct engine_config *c)
+{
+	return c->prefix_caching || c->prefix_cache != PREFIX_OFF;
 }
 
 bool engine_config_predicts(const struct engine_config *c)
