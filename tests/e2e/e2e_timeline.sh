@@ -70,6 +70,28 @@ rm "$tmp/gone.jsonl"
 run timeline --db "$db" -o "$tmp/gone.json"
 expect "without its trace a run is shown by its totals" test "$status" -eq 0 -a -s "$tmp/gone.json"
 expect "and why is said" has "$err" "gone.jsonl"
+# Whatever the settings: the rules are kept, and phases add up to each request's latency.
+# shellcheck disable=SC2016
+adds_up='[.traceEvents | group_by(.tid)[] | ([.[] | select(.cat == "request")][0].args) as $a | select($a != null and $a.state == "finished") |
+	([.[] | select(.cat == "phase" and .name != "held").args.ms] | add) - $a.e2el_ms | fabs] | length > 10 and max < 1e-6'
+served=(--model llama-3.1-8b --device l4 --num-gpu-blocks-override 600 --num-prompts 30 --length-scale 0.4 --dataset-name sample:azure --db "$db" --quiet)
+while read -ra settings; do
+	run replay "${served[@]}" "${settings[@]}"
+	run timeline --db "$db" -o "$tmp/any.json"
+	expect "${settings[*]}" file_holds "$tmp/any.json" "($nests) and ($adds_up)"
+done <<'SETTINGS'
+--policy vllm_v0:preemption_mode=swap --swap-space 4
+--policy vllm_v0:preemption_mode=swap --swap-space 4 --kv-transfer overlap --abort-after 60
+--policy naive
+--async-scheduling
+--prefix-cache radix --kv-offload-host 2 --kv-transfer overlap
+--n 2
+--policy sglang --scheduling-policy mlfq
+SETTINGS
+run replay --backend cpu --model stories-260k --num-prompts 20 --length-scale 0.1 --dataset-name sample:azure --db "$db" --quiet
+run timeline --db "$db" -o "$tmp/any.json"
+expect "real kernels" file_holds "$tmp/any.json" "($nests) and ($adds_up)"
+
 # Names in a trace that would break something.
 printf '%s\n' '{"arrival_s": 0, "input_tokens": 20, "output_tokens": 4, "id": "</script>\u001b[31m\"\n\u202e"}' >"$tmp/names.jsonl"
 run replay "${sim[@]}" --num-gpu-blocks-override 900 "$tmp/names.jsonl"
@@ -77,7 +99,7 @@ expect "a trace with such names" test "$status" -eq 0
 run timeline --db "$db" -o "$tmp/names.json"
 expect "they are text" file_holds "$tmp/names.json" 'any(.traceEvents[]; .cat == "request" and .name == "</script>?[31m\"??")'
 
-expect "no such run" refused "there is no run 9" timeline 9 --db "$db" -o "$tmp/x.json"
+expect "no such run" refused "there is no run 99" timeline 99 --db "$db" -o "$tmp/x.json"
 expect "one at a time" refused "one too many" timeline 1 2 --db "$db"
 expect "a window turned round" refused "nothing lies between" timeline --from 5 --to 2 --db "$db"
 run replay "${sim[@]}" --num-gpu-blocks-override 300 "${made[@]}" --record none
