@@ -158,7 +158,7 @@ int policy_or_plugin(const struct policy_desc **out, const char *name, struct er
 	if (!plugin_is_path(name))
 		return policy_lookup(name, out, e);
 	int rc = plugin_load(&p, name, e);
-	*out = rc ? NULL : p->desc;
+	*out = p ? p->desc : NULL;
 	return rc;
 }
 

@@ -327,8 +327,10 @@ static int find_policy(const char *text, struct check_opts *o, const struct poli
 	snprintf(shown, size, "%.*s", n, text);
 	o->check.shown = shown;
 	o->check.params = text[n] ? text + n + 1 : o->params;
-	if (text[n] && o->params)
-		return err_set(e, ERR_INPUT, "parameters are given twice: behind %s and as --policy-params", shown);
+	if (text[n] && o->params) {
+		err_set(e, ERR_INPUT, "parameters are given twice: behind %s and as --policy-params", shown);
+		return ERR_INPUT;
+	}
 	return policy_or_plugin(d, shown, e);
 }
 
