@@ -52,6 +52,7 @@ struct slo_point {
 	bool cut_short; /* ended as soon as it could not pass any more */
 	int64_t n, good; /* of all classes */
 	double p99_ttft_ms, p99_tpot_ms, request_throughput; /* NAN of one cut short */
+	double joules_per_good_request; /* at rated power while steps run; NAN likewise, or where power is not known */
 	enum slo_state state;
 	enum slo_limit limit;
 };

@@ -141,11 +141,12 @@ void slo_judge(struct slo_point *p, const struct run_settings *s, const struct w
 	count(p, s, w, r);
 	p->limit = main_limit(s, w, r);
 	p->state = state_of(r);
-	p->p99_ttft_ms = p->p99_tpot_ms = p->request_throughput = NAN;
+	p->p99_ttft_ms = p->p99_tpot_ms = p->request_throughput = p->joules_per_good_request = NAN;
 	if (r->status != RUN_COMPLETE)
 		return;
 	const struct metrics *m = &r->metrics;
 	p->request_throughput = m->request_throughput;
+	p->joules_per_good_request = p->good > 0 ? m->energy_joules / (double)p->good : NAN;
 	for (int32_t i = 0; i < m->percentiles.n; i++) {
 		if (m->percentiles.p[i] != 99)
 			continue;

@@ -44,8 +44,10 @@ static int find_bracket(struct slo_search *s, int32_t n, int32_t *fails, int32_t
 	while (rc == ERR_NONE && slo_room(s)) {
 		bool good;
 		rc = try_replicas(s, n, &good, e);
-		*(good ? passes : fails) = rc == ERR_NONE ? n : 0;
-		if (rc || (*fails && *passes) || (good && n == 1) || (!good && n == s->o->max_replicas))
+		if (rc)
+			break;
+		*(good ? passes : fails) = n;
+		if ((*fails && *passes) || (good && n == 1) || (!good && n == s->o->max_replicas))
 			break;
 		n = good ? n / 2 : n > s->o->max_replicas / 2 ? s->o->max_replicas : 2 * n;
 	}
@@ -86,7 +88,7 @@ static int look_around(struct slo_search *s, int32_t passes, struct err *e)
 
 int slo_search_fewest(struct slo_search *s, struct err *e)
 {
-	int32_t n, fails, passes;
+	int32_t n, fails = 0, passes = 0;
 	int rc = guess(s, &n, e);
 	if (rc == ERR_NONE)
 		rc = find_bracket(s, n, &fails, &passes, e);

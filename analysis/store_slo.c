@@ -77,6 +77,7 @@ static void bind_row(struct binder *b, const struct slo_row *r, bool fewest)
 	bind_real(b, slo_dollars_per_good_request(r));
 	bind_real(b, slo_dollars_per_million(r, r->input_tokens));
 	bind_real(b, slo_dollars_per_million(r, r->output_tokens));
+	bind_real(b, p ? p->joules_per_good_request : NAN);
 	bind_int(b, r->on_cost_front);
 	bind_int(b, r->on_latency_front);
 	bind_int(b, r->on_price_front);
@@ -88,7 +89,7 @@ static int add_rows(struct store *s, const struct store_slo *x, int64_t id, stru
 	struct binder b = {0};
 	int rc = store_prepare(s, &b.q,
 			       "INSERT INTO slo_configurations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-			       " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			       " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			       WHAT, e);
 	for (int32_t i = 0; rc == ERR_NONE && i < x->n; i++) {
 		bind_int(&b, id);
@@ -112,6 +113,7 @@ static void bind_point(struct binder *b, const struct slo_point *p)
 	bind_real(b, p->p99_ttft_ms);
 	bind_real(b, p->p99_tpot_ms);
 	bind_real(b, p->request_throughput);
+	bind_real(b, p->joules_per_good_request);
 	bind_text(b, slo_state_names[p->state]);
 	bind_text(b, slo_limit_names[p->limit]);
 }
@@ -119,8 +121,8 @@ static void bind_point(struct binder *b, const struct slo_point *p)
 static int add_points(struct store *s, const struct store_slo *x, int64_t id, struct err *e)
 {
 	struct binder b = {0};
-	int rc = store_prepare(s, &b.q, "INSERT INTO slo_points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			       WHAT, e);
+	int rc = store_prepare(
+		s, &b.q, "INSERT INTO slo_points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", WHAT, e);
 	for (int32_t i = 0; i < x->n; i++)
 		for (int32_t k = 0; rc == ERR_NONE && k < x->rows[i].result.n_points; k++) {
 			bind_int(&b, id);

@@ -172,7 +172,7 @@ static bool run_seed(struct compare_live *x, int32_t k)
 	struct run_opts o = *x->opts;
 	struct looker l = {x, k};
 	const struct session_look looking = {look, &l};
-	struct session other, *s = k == 0 ? &x->first : &other;
+	struct session other = {0}, *s = k == 0 ? &x->first : &other;
 	struct err e = {0};
 	o.trace.seed += (uint64_t)k;
 	o.one_of_seeds = x->seeds > 1;

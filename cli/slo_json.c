@@ -39,6 +39,7 @@ static void point(struct jout *j, const struct slo_point *p, const struct goodpu
 	jout_real(j, "p99_ttft_ms", p->p99_ttft_ms);
 	jout_real(j, "p99_tpot_ms", p->p99_tpot_ms);
 	jout_real(j, "request_throughput", p->request_throughput);
+	jout_real(j, "joules_per_good_request", p->joules_per_good_request);
 	jout_text(j, "state", slo_state_names[p->state]);
 	jout_text(j, "limit", slo_limit_names[p->limit]);
 	jout_end(j, '}');
@@ -90,6 +91,7 @@ static void row(struct jout *j, const struct slo_row *r, bool fewest)
 	jout_real(j, "dollars_per_good_request", slo_dollars_per_good_request(r));
 	jout_real(j, "dollars_per_million_input_tokens", slo_dollars_per_million(r, r->input_tokens));
 	jout_real(j, "dollars_per_million_output_tokens", slo_dollars_per_million(r, r->output_tokens));
+	jout_real(j, "joules_per_good_request", slo_row_point(r) ? slo_row_point(r)->joules_per_good_request : NAN);
 	jout_bool(j, "on_cost_front", r->on_cost_front);
 	jout_bool(j, "on_latency_front", r->on_latency_front);
 	jout_bool(j, "on_price_front", r->on_price_front);
