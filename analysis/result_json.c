@@ -393,6 +393,8 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_text(j, "kv_cache_dtype", s->kv_dtype);
 	jout_int(j, "tensor_parallel_size", s->tensor_parallel);
 	jout_int(j, "replicas", s->replicas);
+	if (s->fleet)
+		jout_text(j, "fleet", s->fleet);
 	jout_text(j, "router", s->router);
 	jout_text(j, "cost", s->cost);
 	jout_real(j, "gpu_memory_utilization", s->gpu_memory_utilization);

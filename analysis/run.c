@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "analysis/decisions.h"
+#include "analysis/fleet.h"
 #include "analysis/gaps.h"
 #include "analysis/price.h"
 #include "analysis/guard.h"
@@ -84,6 +85,7 @@ struct parts {
 	struct backend before; /* what run_io put before it; else zero */
 	struct engine *engine; /* NULL where several replicas serve it */
 	struct run_replicas *replicas;
+	struct fleet_parts *fleet; /* where replicas differ */
 
 	bool kernels; /* an executor serves it */
 	struct run_exec exec;
@@ -303,7 +305,7 @@ static void set_copies(struct parts *p)
 }
 
 /* How fast the simulator copies between tiers. */
-static int set_links(struct parts *p, struct err *e)
+static int find_links(struct parts *p, struct err *e)
 {
 	enum { DISK_BYTES_PER_S = 5000000 }; /* x 1000: a PCIe 4 NVMe drive reads 5 to 7 GB/s */
 	const struct run_settings *s = p->settings;
@@ -325,8 +327,15 @@ static int set_links(struct parts *p, struct err *e)
 	speeds->of[LINK_DEVICE_HOST] = speeds->of[LINK_HOST_DEVICE] = to_host;
 	speeds->of[LINK_HOST_DISK] = speeds->of[LINK_DISK_HOST] = to_disk;
 	p->has_links = true;
-	sim_backend_links(&p->backend, speeds);
 	return ERR_NONE;
+}
+
+static int set_links(struct parts *p, struct err *e)
+{
+	int rc = find_links(p, e);
+	if (rc == ERR_NONE && p->has_links)
+		sim_backend_links(&p->backend, &p->links);
+	return rc;
 }
 
 static int configure(struct parts *p, struct err *e)
@@ -435,19 +444,60 @@ static struct backend *outermost(struct parts *p)
 	return p->before.ops ? &p->before : &p->backend;
 }
 
+/* What differs from group to group of replicas: hardware, cost model, memory. */
+struct fleet_parts {
+	struct fleet fleet;
+	struct parts of[FLEET_GROUPS];
+	struct run_result results[FLEET_GROUPS]; /* bytes of weights and KV blocks alone */
+};
+
+static int open_fleet(struct parts *p, struct run_replica_kind *kinds, int32_t *n_kinds, struct err *e)
+{
+	struct fleet_parts *f = p->fleet = mem_zalloc(1, sizeof *f);
+	if (!f)
+		return err_no_memory(e, "replicas");
+	int rc = fleet_parse(&f->fleet, p->settings->fleet, p->settings, e);
+	for (int32_t i = 0; rc == ERR_NONE && i < f->fleet.n; i++) {
+		struct parts *one = &f->of[i];
+		*one = (struct parts){.settings = &f->fleet.groups[i].settings,
+				      .workload = p->workload,
+				      .io = p->io,
+				      .result = &f->results[i]};
+		int (*const makers[])(struct parts *, struct err *) = {load_hardware, open_cost, configure, find_links};
+		for (size_t k = 0; rc == ERR_NONE && k < sizeof makers / sizeof *makers; k++)
+			rc = makers[k](one, e);
+		kinds[i] = (struct run_replica_kind){f->fleet.groups[i].count, one->settings, &one->config, one->cost,
+						     one->has_links ? &one->links : NULL};
+	}
+	*n_kinds = f->fleet.n;
+	return rc;
+}
+
+static void close_fleet(struct fleet_parts *f)
+{
+	for (int32_t i = 0; f && i < f->fleet.n; i++) {
+		cost_free(f->of[i].cost);
+		if (f->of[i].has_model)
+			model_free(&f->of[i].model);
+	}
+	mem_free(f);
+}
+
 static int open_replicas(struct parts *p, const struct recorder *rec, struct err *e)
 {
-	const struct run_replicas_setup setup = {.settings = p->settings,
-						 .config = &p->config,
-						 .workload = p->workload,
-						 .requests = p->result->requests,
-						 .source = p->source,
-						 .cost = p->cost,
-						 .links = p->has_links ? &p->links : NULL,
-						 .io = p->io,
-						 .recorder = *rec};
+	struct run_replica_kind kinds[FLEET_GROUPS] = {
+		{p->settings->replicas, p->settings, &p->config, p->cost, p->has_links ? &p->links : NULL}};
+	struct run_replicas_setup setup = {.settings = p->settings,
+					   .kinds = kinds,
+					   .n_kinds = 1,
+					   .workload = p->workload,
+					   .requests = p->result->requests,
+					   .source = p->source,
+					   .io = p->io,
+					   .recorder = *rec};
+	int rc = p->settings->fleet ? open_fleet(p, kinds, &setup.n_kinds, e) : ERR_NONE;
 	p->tally.any_order = p->settings->replicas > 1;
-	int rc = run_replicas_open(&p->replicas, &setup, e);
+	rc = rc ? rc : run_replicas_open(&p->replicas, &setup, e);
 	if (rc == ERR_NONE)
 		p->result->engine = *engine_config(run_replicas_engine(p->replicas, 0));
 	return rc;
@@ -514,6 +564,7 @@ static void free_parts(struct parts *p)
 {
 	engine_free(p->engine);
 	run_replicas_close(p->replicas);
+	close_fleet(p->fleet);
 	step_tally_free(&p->tally);
 	source_free(p->source);
 	close_backend(p);
@@ -592,6 +643,23 @@ static int loop(struct parts *p, struct err *e)
 	return rc;
 }
 
+/* What they cost together. Energy follows from how busy all were together, so it is told of equal devices alone. */
+static struct price price_of_fleet(const struct fleet_parts *f)
+{
+	struct price all = {0};
+	bool equal = true, known = true;
+	for (int32_t i = 0; i < f->fleet.n; i++) {
+		const struct fleet_group *g = &f->fleet.groups[i];
+		struct price one = price_of(&f->of[i].device, g->settings.tensor_parallel * g->count);
+		known &= one.per_hour > 0;
+		all.per_hour += one.per_hour;
+		all.power_w += one.power_w;
+		equal &=
+			one.power_w / g->count == f->of[0].device.power_w * f->fleet.groups[0].settings.tensor_parallel;
+	}
+	return (struct price){known ? all.per_hour : 0, equal ? all.power_w : 0};
+}
+
 static int measure(struct parts *p, struct err *e)
 {
 	struct run_result *r = p->result;
@@ -599,7 +667,9 @@ static int measure(struct parts *p, struct err *e)
 	if (rc)
 		return rc;
 	struct price price = {0};
-	if (p->has_device)
+	if (p->fleet)
+		price = price_of_fleet(p->fleet);
+	else if (p->has_device)
 		price = price_of(&p->device, p->settings->tensor_parallel * p->settings->replicas);
 	const struct metrics_input in = {.workload = p->workload,
 					 .requests = r->requests,

@@ -55,6 +55,7 @@ struct run_settings {
 	const char *weight_dtype, *kv_dtype; /* NULL: the model's own; "auto" */
 	int32_t tensor_parallel; /* 1 */
 	int32_t replicas; /* 1 */
+	const char *fleet; /* analysis/fleet.h: how they differ; `replicas` are so many. NULL: they do not */
 	const char *router; /* sim/router.h; NULL: there is none, with one replica */
 	int64_t router_stale_ns; /* how old its view of loads may be; 0 */
 	const char *cost; /* "roofline" (NULL too), "linear:...", "constant:..." : sim/cost_models.h */

@@ -23,19 +23,29 @@ struct run_replicas {
 	int32_t n;
 };
 
+/* Replicas are numbered kind after kind. */
+static const struct run_replica_kind *kind_of(const struct run_replicas_setup *s, int32_t m)
+{
+	const struct run_replica_kind *k = s->kinds;
+	for (; m >= k->count; k++)
+		m -= k->count;
+	return k;
+}
+
 static int open_replica(struct run_replicas *r, int32_t m, const struct run_replicas_setup *s, struct err *e)
 {
-	struct engine_config c = *s->config;
+	const struct run_replica_kind *k = kind_of(s, m);
+	struct engine_config c = *k->config;
 	struct replica *x = &r->replicas[m];
 	struct cluster_member *member = &r->members[m];
 	c.replica = (int16_t)m;
 	/* Random policies need not do the same everywhere. */
 	c.seed = m ? rng_mix(c.seed + (uint64_t)m) : c.seed;
-	int rc = run_policy_open(&x->policy, s->settings, &c, NULL, e);
+	int rc = run_policy_open(&x->policy, k->settings, &c, NULL, e);
 	if (rc == ERR_NONE)
-		rc = sim_backend_create(&x->backend, s->cost, e);
-	if (rc == ERR_NONE && s->links)
-		sim_backend_links(&x->backend, s->links);
+		rc = sim_backend_create(&x->backend, k->cost, e);
+	if (rc == ERR_NONE && k->links)
+		sim_backend_links(&x->backend, k->links);
 	if (rc == ERR_NONE)
 		rc = source_create_inbox(&member->inbox, s->source, e);
 	member->backend = &x->backend;

@@ -10,14 +10,22 @@
 struct cost;
 struct run_replicas;
 
-struct run_replicas_setup {
-	const struct run_settings *settings; /* replicas, router, router_stale_ns, policy and its parameters, seed */
+/* Replicas that are alike. */
+struct run_replica_kind {
+	int32_t count;
+	const struct run_settings *settings; /* policy and its parameters */
 	const struct engine_config *config; /* of each */
+	struct cost *cost;
+	const struct link_speeds *links; /* of each, to tiers of its own; NULL = it has none */
+};
+
+struct run_replicas_setup {
+	const struct run_settings *settings; /* replicas, router, router_stale_ns, seed */
+	const struct run_replica_kind *kinds; /* [n_kinds] their counts add up to settings->replicas */
+	int32_t n_kinds;
 	const struct workload *workload;
 	struct request *requests; /* [workload->n] shared: each belongs to one replica */
 	struct source *source; /* of all arrivals */
-	struct cost *cost;
-	const struct link_speeds *links; /* of each, to tiers of its own; NULL = it has none */
 	const struct run_io *io; /* stand_before */
 	struct recorder recorder;
 };

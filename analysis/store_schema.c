@@ -183,6 +183,7 @@ static const char *const migrations[] = {
 
 	/* 1 -> 2: what ran it, and what is needed to run it again */
 	"ALTER TABLE runs ADD COLUMN replicas INTEGER NOT NULL DEFAULT 1;"
+	"ALTER TABLE runs ADD COLUMN fleet TEXT;"
 	"ALTER TABLE runs ADD COLUMN router TEXT;"
 	"ALTER TABLE runs ADD COLUMN router_stale_ns INTEGER;"
 	"ALTER TABLE runs ADD COLUMN backend_what TEXT;"

@@ -46,7 +46,7 @@ static int commit(struct store *s, int rc, struct err *e)
 static const char run_columns[] =
 	"started, program_version, label, policy, policy_params, policy_path, policy_digest, model, device, "
 	"weight_dtype, kv_cache_dtype, "
-	"tensor_parallel_size, replicas, router, router_stale_ns, cost, backend, gpu_memory_utilization, "
+	"tensor_parallel_size, replicas, fleet, router, router_stale_ns, cost, backend, gpu_memory_utilization, "
 	"num_gpu_blocks_override, num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, "
 	"max_concurrency, abort_after_s, kv_cache, prefix_caching, prefix_cache, prefix_eviction, cache_salt, "
 	"cache_generated, swap_space, kv_offload_host, kv_offload_disk, kv_transfer, kv_host_bandwidth, "
@@ -84,6 +84,7 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_text(b, s->kv_dtype);
 	bind_int(b, s->tensor_parallel);
 	bind_int(b, s->replicas);
+	bind_text(b, s->fleet);
 	bind_text(b, s->router);
 	bind_int_if(b, s->router != NULL, s->router_stale_ns);
 	bind_text(b, s->cost);

@@ -144,6 +144,9 @@ static int check_find(struct slo_opts *o, struct err *e)
 	if (fewest && o->run.texts.replicas)
 		return err_set(e, ERR_INPUT, "--find %s looks for the number of replicas: leave --replicas away",
 			       find_names[o->find]);
+	if (fewest && o->run.texts.fleet)
+		return err_set(e, ERR_INPUT, "--find %s: a --fleet already says how many there are of each",
+			       find_names[o->find]);
 	if (!fewest && o->search.max_replicas)
 		return err_set(e, ERR_INPUT, "--max-replicas goes with --find replicas and --find cheapest");
 	if (o->arrivals == ARRIVALS_TRACE && !(fewest && o->run.trace.request_rate > 0))

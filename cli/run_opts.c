@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/fleet.h"
 #include "analysis/plugin.h"
 #include "core/err.h"
 #include "core/mem.h"
@@ -284,6 +285,28 @@ static int check_predictor_used(const struct arms *a, struct err *e)
 		       "else goes by predicted lengths");
 }
 
+/* How many replicas there are, and the first one's device, which stands for the run where one has to. */
+static int set_fleet(struct arm *arm, struct err *e)
+{
+	struct run_settings *s = &arm->s;
+	if (s->replicas > 1 || s->device)
+		return err_set(e, ERR_INPUT, "--fleet says how many replicas there are and of what: without --%s",
+			       s->device ? "device" : "replicas");
+	struct fleet *f = mem_zalloc(1, sizeof *f);
+	if (!f)
+		return err_no_memory(e, "options");
+	int rc = fleet_parse(f, s->fleet, s, e);
+	if (rc == ERR_NONE) {
+		s->replicas = f->replicas;
+		s->device = arm->device = mem_strdup(f->groups[0].settings.device);
+		rc = s->device ? ERR_NONE : err_no_memory(e, "options");
+	}
+	if (!s->router)
+		s->router = "round_robin";
+	mem_free(f);
+	return rc;
+}
+
 /* Arm number k of the cross product. */
 static int make_arm(struct arms *a, int32_t k, const struct run_opts *o, const struct values *policies,
 		    const struct values *dims, struct err *e)
@@ -317,7 +340,7 @@ static int make_arm(struct arms *a, int32_t k, const struct run_opts *o, const s
 	arm->s.router_stale_ns = (int64_t)(arm->router_staleness * 1e6);
 	if (arm->s.replicas > 1 && !arm->s.router)
 		arm->s.router = "round_robin";
-	if (arm->router_staleness > 0 && !arm->s.router)
+	if (arm->router_staleness > 0 && !arm->s.router && !arm->s.fleet)
 		return err_set(e, ERR_INPUT, "--router-staleness %g: there is no router without --replicas",
 			       arm->router_staleness);
 	if (retentions)
@@ -327,6 +350,8 @@ static int make_arm(struct arms *a, int32_t k, const struct run_opts *o, const s
 		rc = order_parse(&arm->s.engine.queue_order, &arm->s.engine.order, arm->scheduling_policy, e);
 	if (rc == ERR_NONE)
 		rc = set_predictor(arm, e);
+	if (rc == ERR_NONE && arm->s.fleet)
+		rc = set_fleet(arm, e);
 	if (rc == ERR_NONE)
 		rc = check_hardware(&arm->s, e);
 	if (rc != ERR_NONE)
@@ -443,6 +468,7 @@ void arms_free(struct arms *a)
 	for (int32_t i = 0; i < a->n; i++) {
 		mem_free(a->at[i].policy);
 		mem_free(a->at[i].params);
+		mem_free(a->at[i].device);
 		mem_free(a->at[i].label);
 	}
 	for (int64_t i = 0; i < a->n_texts; i++)

@@ -107,6 +107,8 @@ extern const char *const onoff_names[], *const hit_visible_names[];
 	  "over their links (Megatron-style). Default 1.") \
 	X(s.replicas, replicas, "replicas", OPT_INT32, OPT_LIST, "N", 1, 1024, NULL, \
 	  "Servers that share the traffic, each a whole of what is described here. Default 1.") \
+	X(s.fleet, fleet, "fleet", OPT_STRING, OPT_LIST, "GROUPS", 0, 0, NULL, \
+	  "Replicas that differ, in place of --replicas and --device: 2xh100-sxm:max-num-seqs=64+1xl40s. docs/replicas.md.") \
 	X(s.router, router, "router", OPT_STRING, OPT_LIST, "ROUTER", 0, 0, NULL, \
 	  "Which replica gets a request: round_robin (default), random, least_outstanding, least_tokens, power_of_two, " \
 	  "prefix_affinity or session_affinity: docs/replicas.md.") \
@@ -238,7 +240,7 @@ struct arm {
 	bool kv_cache, cache_generated;
 	double router_staleness;
 	const char *scheduling_policy, *predictor, *chunked_prefill, *long_prefill; /* as typed, or NULL */
-	char *policy, *params, *label; /* what s points at */
+	char *policy, *params, *label, *device; /* what s points at */
 };
 
 struct arms {

@@ -500,6 +500,8 @@ static bool served_alike(const struct session *s)
 			return false;
 		if (a->device != b->device && strcmp(a->device ? a->device : "", b->device ? b->device : "") != 0)
 			return false;
+		if (strcmp(a->fleet ? a->fleet : "", b->fleet ? b->fleet : "") != 0)
+			return false;
 	}
 	for (int32_t i = 1; i < s->n_results; i++) {
 		const struct engine_config *a = &s->results[0].engine, *b = &s->results[i].engine;
@@ -527,7 +529,8 @@ void session_print_serving(FILE *f, const struct session *s)
 	else if (r->backend_what[0])
 		fprintf(f, "%s (%s) on %s", a->model ? a->model : a->weights, r->weights_what, r->backend_what);
 	else if (a->model && a->device)
-		fprintf(f, "%s on %s", a->model, a->device);
+		fprintf(f, "%s on %s%s", a->model, a->fleet ? a->fleet : a->device,
+			a->fleet ? "; of the first group" : "");
 	else
 		fprintf(f, "%s", a->cost ? a->cost : "roofline");
 	if (r->weight_bytes)

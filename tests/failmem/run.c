@@ -45,6 +45,7 @@ struct setup {
 	const char *policy, *params, *cost;
 	bool prefix_caching, priority, detailed, with_model;
 	const char *router; /* of three replicas */
+	const char *fleet; /* of such as differ, or NULL */
 	const char *db;
 };
 
@@ -84,6 +85,7 @@ static int once(void *ctx, char text[1024])
 	s.record = RECORD_STEPS;
 	s.replicas = u->router ? 3 : 1;
 	s.router = u->router;
+	s.fleet = u->fleet;
 	s.num_gpu_blocks_override = u->with_model ? 0 : 20;
 	s.model = u->with_model ? "llama-3.1-8b" : NULL;
 	s.device = u->with_model ? "h100-sxm" : NULL;
@@ -149,6 +151,17 @@ static void replicas_survive(void)
 	workload_free(&work);
 }
 
+static void replicas_that_differ_survive(void)
+{
+	struct setup u = {.policy = "chunked",
+			  .router = "least_outstanding",
+			  .with_model = true,
+			  .fleet = "2xh100-sxm+1xl40s:policy=vllm_v1:policy.watermark=0.1:max-num-seqs=4"};
+	make_work();
+	CU_ASSERT(failing_mem_each(once, &u, 0) > 10);
+	workload_free(&work);
+}
+
 static void the_database_survives(void)
 {
 	struct setup u = {.policy = "chunked", .cost = "constant:10ms", .db = temp_path("a.db")};
@@ -165,6 +178,7 @@ int main(void)
 		{"every_tokens_time_survives", every_tokens_time_survives},
 		{"model_and_device_survive", model_and_device_survive},
 		{"replicas_survive", replicas_survive},
+		{"replicas_that_differ_survive", replicas_that_differ_survive},
 		{"the_database_survives", the_database_survives},
 	};
 	return SUITE_RUN("failmem_run", tests);
