@@ -14,13 +14,15 @@ void timeline_options_default(struct timeline_options *o)
 
 void timeline_free(struct timeline *t)
 {
-	stored_run_free(&t->run);
-	step_groups_free(&t->steps);
+	for (int32_t m = 0; t->steps && m < timeline_replicas(t); m++)
+		step_groups_free(&t->steps[m]);
+	mem_free(t->steps);
 	mem_free(t->requests);
 	mem_free(t->slot);
 	mem_free(t->phases);
 	mem_free(t->texts);
 	mem_free(t->load);
+	stored_run_free(&t->run);
 	*t = (struct timeline){0};
 }
 
@@ -174,11 +176,35 @@ static int keep(void *ctx, const struct stored_request *q, struct err *e)
 	return ERR_NONE;
 }
 
+static int make_steps(struct timeline *t, struct err *e)
+{
+	int32_t n = timeline_replicas(t);
+	t->steps = mem_zalloc((size_t)n, sizeof *t->steps);
+	if (!t->steps)
+		return err_no_memory(e, "steps");
+	for (int32_t m = 0; m < n; m++)
+		step_groups_init(&t->steps[m], t->o.max_steps / n);
+	return ERR_NONE;
+}
+
+int64_t timeline_steps(const struct timeline *t, int64_t *per)
+{
+	int64_t n = 0, most = 1;
+	for (int32_t m = 0; m < timeline_replicas(t); m++) {
+		n += t->steps[m].steps;
+		most = t->steps[m].per > most ? t->steps[m].per : most;
+	}
+	if (per)
+		*per = most;
+	return n;
+}
+
 int timeline_read(struct timeline *t, struct store *s, int64_t run_id, const struct timeline_options *o, struct err *e)
 {
 	*t = (struct timeline){.o = *o};
-	step_groups_init(&t->steps, o->max_steps);
 	int rc = store_run(s, run_id, &t->run, e);
+	if (rc == ERR_NONE)
+		rc = make_steps(t, e);
 	if (rc == ERR_NONE)
 		rc = choose(t, s, e);
 	return rc ? rc : store_each_request(s, run_id, keep, t, e);
@@ -191,7 +217,7 @@ static int keep_step(void *ctx, const struct step_row *row, struct err *e)
 	struct timeline *t = ctx;
 	if (row->end_ns > t->last_ns)
 		t->last_ns = row->end_ns;
-	return step_groups_add(&t->steps, row, e);
+	return step_groups_add(&t->steps[0], row, e); /* of several none are stored */
 }
 
 /* At t_ns so many more wait and run on a replica. */

@@ -34,7 +34,7 @@ struct timeline_load {
 struct timeline_options {
 	int64_t from_ns, to_ns; /* what overlaps [from, to) is in it; INT64_MAX: to the end */
 	int64_t max_requests; /* those that arrived first, or with `slowest` those whose E2E latency is longest */
-	int64_t max_steps; /* groups of steps, and points of load, at most */
+	int64_t max_steps; /* groups of steps, and points of load, of all replicas, at most */
 	bool slowest;
 };
 void timeline_options_default(struct timeline_options *o); /* all of the run; 1,000 requests, 100,000 groups */
@@ -53,7 +53,7 @@ struct timeline {
 	int64_t phases_left_out; /* beyond TIMELINE_PHASES */
 	char *texts;
 	int64_t n_texts, cap_texts;
-	struct step_groups steps; /* none where they are not known */
+	struct step_groups *steps; /* [timeline_replicas()] of each replica; none in them where they are not known */
 	struct timeline_load
 		*load; /* [n_load] by time; only where no steps are known: from the totals of finished requests */
 	int64_t n_load, cap_load;
@@ -71,6 +71,13 @@ int timeline_read_steps(struct timeline *t, struct store *s, struct err *e);
 int timeline_rerun(struct timeline *t, const struct store_recipe *recipe, const struct run_settings *s,
 		   const struct workload *w, const struct run_io *io, struct err *e);
 void timeline_free(struct timeline *t);
+
+static inline int32_t timeline_replicas(const struct timeline *t)
+{
+	return t->run.replicas > 1 ? t->run.replicas : 1;
+}
+/* Of all replicas together; *per (may be NULL): the most that a group stands for. */
+int64_t timeline_steps(const struct timeline *t, int64_t *per);
 
 static inline const char *timeline_name(const struct timeline *t, const struct timeline_request *r)
 {

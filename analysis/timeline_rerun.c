@@ -30,9 +30,11 @@ static void on_step(void *ctx, const struct step_row *row)
 	struct timeline *t = x->t;
 	if (row->end_ns > t->last_ns)
 		t->last_ns = row->end_ns;
-	if (x->step_rc == ERR_NONE && row->start_ns < t->o.to_ns && row->end_ns > t->o.from_ns)
-		x->step_rc = step_groups_add(&t->steps, row, &x->step_err);
-	x->past = row->start_ns >= t->o.to_ns;
+	int32_t m = row->replica, n = timeline_replicas(t);
+	if (x->step_rc == ERR_NONE && m >= 0 && m < n && row->start_ns < t->o.to_ns && row->end_ns > t->o.from_ns)
+		x->step_rc = step_groups_add(&t->steps[m], row, &x->step_err);
+	/* Another replica may still be in a step that began before. */
+	x->past = n == 1 && row->start_ns >= t->o.to_ns;
 	if (x->past || x->step_rc)
 		x->stop = 1;
 	else if (x->io->stop)

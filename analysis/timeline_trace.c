@@ -41,14 +41,9 @@ static int64_t engine_tid(int32_t replica)
 	return pid_of(replica);
 }
 
-static int32_t replicas_of(const struct timeline *t)
-{
-	return t->run.replicas > 1 ? t->run.replicas : 1;
-}
-
 static int64_t request_tid(const struct timeline *t, const struct timeline_request *r)
 {
-	return (int64_t)replicas_of(t) + 1 + r->q.index;
+	return (int64_t)timeline_replicas(t) + 1 + r->q.index;
 }
 
 /* Begins an event and leaves it open: args may follow, then event_end. */
@@ -141,11 +136,12 @@ void timeline_left_out(const struct timeline *t, char *buf, size_t size)
 				       t->o.slowest ? "the slowest" : "the first to arrive");
 	else
 		at = (size_t)snprintf(buf, size, "all %s requests there were in it", text_count(t->in_window, b));
-	if (t->steps.per > 1)
-		at += (size_t)snprintf(buf + at, size - at, "; %s steps in groups of %s", text_count(t->steps.steps, a),
-				       text_count(t->steps.per, c));
-	else if (t->steps.n)
-		at += (size_t)snprintf(buf + at, size - at, "; all %s steps", text_count(t->steps.steps, a));
+	int64_t per, steps = timeline_steps(t, &per);
+	if (per > 1)
+		at += (size_t)snprintf(buf + at, size - at, "; %s steps in groups of %s", text_count(steps, a),
+				       text_count(per, c));
+	else if (steps)
+		at += (size_t)snprintf(buf + at, size - at, "; all %s steps", text_count(steps, a));
 	else
 		at += (size_t)snprintf(buf + at, size - at, "; no steps (none were recorded)");
 	if (t->phases_left_out)
@@ -160,7 +156,7 @@ static void name_process(struct writer *w, int32_t m)
 	char label[TEXT_CLEAN], device[TEXT_CLEAN], name[3 * TEXT_CLEAN], left[256];
 	text_clean(run->label ? run->label : "run", label, sizeof label);
 	text_clean(run->device ? run->device : "", device, sizeof device);
-	if (replicas_of(w->t) > 1)
+	if (timeline_replicas(w->t) > 1)
 		snprintf(name, sizeof name, "replica %d: %s%s%s", m, label, *device ? " on " : "", device);
 	else
 		snprintf(name, sizeof name, "%s%s%s", label, *device ? " on " : "", device);
@@ -168,7 +164,8 @@ static void name_process(struct writer *w, int32_t m)
 	timeline_left_out(w->t, left, sizeof left);
 	name_it(w, "process_labels", pid_of(m), engine_tid(m), left);
 	sort_it(w, "process_sort_index", pid_of(m), engine_tid(m), m);
-	name_it(w, "thread_name", pid_of(m), engine_tid(m), w->t->steps.n ? "engine" : "engine (no steps recorded)");
+	name_it(w, "thread_name", pid_of(m), engine_tid(m),
+		timeline_steps(w->t, NULL) ? "engine" : "engine (no steps recorded)");
 	sort_it(w, "thread_sort_index", pid_of(m), engine_tid(m), 0);
 }
 
@@ -176,7 +173,7 @@ static void name_tracks(struct writer *w)
 {
 	const struct timeline *t = w->t;
 	char name[TEXT_CLEAN + 16];
-	for (int32_t m = 0; m < replicas_of(t); m++)
+	for (int32_t m = 0; m < timeline_replicas(t); m++)
 		name_process(w, m);
 	for (int64_t i = 0; i < t->n; i++) {
 		const struct timeline_request *r = &t->requests[i];
@@ -326,36 +323,41 @@ static void counter(struct writer *w, int32_t m, int64_t t_ns, const char *name,
 	end_args(w);
 }
 
-static void counters(struct writer *w, int64_t t_ns, const struct step_group *g)
+static void counters(struct writer *w, int32_t m, int64_t t_ns, const struct step_group *g)
 {
-	counter(w, 0, t_ns, "waiting", "requests", g->waiting, NULL, 0);
-	counter(w, 0, t_ns, "running", "requests", g->running, NULL, 0);
-	counter(w, 0, t_ns, "batch", "decodes", g->decodes_most, "prefill tokens", g->prefill_most);
+	counter(w, m, t_ns, "waiting", "requests", g->waiting, NULL, 0);
+	counter(w, m, t_ns, "running", "requests", g->running, NULL, 0);
+	counter(w, m, t_ns, "batch", "decodes", g->decodes_most, "prefill tokens", g->prefill_most);
 	if (w->t->run.num_gpu_blocks)
-		counter(w, 0, t_ns, "KV blocks", "used", g->blocks_used, "cached", g->blocks_cached);
+		counter(w, m, t_ns, "KV blocks", "used", g->blocks_used, "cached", g->blocks_cached);
+}
+
+/* From t_ns on nothing ran; `before` is what did. */
+static void idle(struct writer *w, int32_t m, int64_t t_ns, const struct step_group *before)
+{
+	counters(w, m, t_ns, &(struct step_group){.blocks_cached = before->blocks_cached});
 }
 
 /* Steps may overlap where one is planned while another runs: a track holds one at a time. */
-static void steps(struct writer *w)
+static void steps(struct writer *w, int32_t m)
 {
-	const struct timeline *t = w->t;
+	const struct step_groups *s = &w->t->steps[m];
 	int64_t free_ns = INT64_MIN;
-	for (int64_t i = 0; i < t->steps.n; i++) {
-		const struct step_group *g = &t->steps.at[i];
+	for (int64_t i = 0; i < s->n; i++) {
+		const struct step_group *g = &s->at[i];
 		int64_t start = g->start_ns > free_ns ? g->start_ns : free_ns,
 			end = g->end_ns > start ? g->end_ns : start;
-		/* Nothing ran in between. */
 		if (i && start > free_ns)
-			counters(w, free_ns, &(struct step_group){.blocks_cached = t->steps.at[i - 1].blocks_cached});
-		counters(w, start, g);
-		begin_slice(w, pid_of(0), engine_tid(0), start, g->steps > 1 ? "steps" : step_name(g), "step");
+			idle(w, m, free_ns, &s->at[i - 1]);
+		counters(w, m, start, g);
+		begin_slice(w, pid_of(m), engine_tid(m), start, g->steps > 1 ? "steps" : step_name(g), "step");
 		step_args(w, g);
 		end_args(w);
-		end_slice(w, pid_of(0), engine_tid(0), end);
+		end_slice(w, pid_of(m), engine_tid(m), end);
 		free_ns = end;
 	}
-	if (t->steps.n)
-		counters(w, free_ns, &(struct step_group){.blocks_cached = t->steps.at[t->steps.n - 1].blocks_cached});
+	if (s->n)
+		idle(w, m, free_ns, &s->at[s->n - 1]);
 }
 
 static void load(struct writer *w)
@@ -387,7 +389,7 @@ static void about(struct writer *w)
 	jout_text(j, "device", run->device);
 	jout_text(j, "trace", run->trace);
 	jout_text(j, "started", run->started);
-	jout_int(j, "replicas", replicas_of(t));
+	jout_int(j, "replicas", timeline_replicas(t));
 	jout_int(j, "num_gpu_blocks", run->num_gpu_blocks);
 	jout_int(j, "block_size", run->block_size);
 	jout_real(j, "from_s", (double)w->from_ns / 1e9);
@@ -396,8 +398,9 @@ static void about(struct writer *w)
 	jout_int(j, "requests", t->n);
 	jout_int(j, "requests_in_window", t->in_window);
 	jout_int(j, "requests_in_run", run->requests);
-	jout_int(j, "steps", t->steps.steps);
-	jout_int(j, "steps_per_slice", t->steps.per);
+	int64_t per;
+	jout_int(j, "steps", timeline_steps(t, &per));
+	jout_int(j, "steps_per_slice", per);
 	jout_text(j, "shown", left);
 	jout_end(j, '}');
 }
@@ -412,7 +415,8 @@ static int write_trace(FILE *f, void *ctx, struct err *e)
 	about(w);
 	jout_begin(&w->j, "traceEvents", '[');
 	name_tracks(w);
-	steps(w);
+	for (int32_t m = 0; m < timeline_replicas(w->t); m++)
+		steps(w, m);
 	load(w);
 	for (int64_t i = 0; i < w->t->n; i++)
 		request(w, &w->t->requests[i]);

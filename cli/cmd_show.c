@@ -156,8 +156,8 @@ static void print_what(const struct shown *x)
 	if (x->preemptions)
 		printf(", %s preemptions", text_count(x->preemptions, a));
 	printf("\n%s prompt and %s output tokens", text_count(x->prompt_tokens, a), text_count(x->output_tokens, b));
-	if (x->t.steps.steps)
-		printf(", %s steps", text_count(x->t.steps.steps, a));
+	if (timeline_steps(&x->t, NULL))
+		printf(", %s steps", text_count(timeline_steps(&x->t, NULL), a));
 	putchar('\n');
 }
 
@@ -252,7 +252,7 @@ static void draw(const struct plots *p, const char *title, const char *note, dou
 static void draw_requests(const struct plots *p)
 {
 	char note[96], a[TEXT_NUMBER];
-	bool most = p->x->t.steps.n > 0;
+	bool most = timeline_steps(&p->x->t, NULL) > 0;
 	for (int i = 0; i < p->n; i++) {
 		p->solid[i] = time_column_mean(&p->at[i], p->at[i].waiting_ns);
 		p->light[i] = p->at[i].waiting;
@@ -333,11 +333,14 @@ static int print_over_time(const struct shown *x, const struct chart_style *s, s
 	int64_t *count = mem_zalloc((size_t)p.n, sizeof *count);
 	int rc = p.at && p.solid && p.light && count ? ERR_NONE : err_no_memory(e, "charts");
 	if (rc == ERR_NONE) {
-		time_columns_add_steps(p.at, p.n, from, to, &x->t.steps);
+		for (int32_t m = 0; m < timeline_replicas(&x->t); m++)
+			time_columns_add_steps(p.at, p.n, from, to, &x->t.steps[m]);
 		time_columns_add_load(p.at, p.n, from, to, x->t.load, x->t.n_load);
-		printf("\nOver time: %s mean while busy, %s highest in the column\n", chart_solid(s), chart_light(s));
+		bool several = timeline_replicas(&x->t) > 1 && !x->t.n_load;
+		printf("\nOver time: %s mean while busy, %s highest in the column%s\n", chart_solid(s), chart_light(s),
+		       several ? "; of a replica" : "");
 		draw_requests(&p);
-		if (x->t.steps.n) {
+		if (timeline_steps(&x->t, NULL)) {
 			draw_memory(&p);
 			draw_batches(&p);
 		}

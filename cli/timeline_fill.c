@@ -16,7 +16,9 @@ int timeline_fill(struct timeline *t, struct store *s, const char *dataset_path,
 	struct progress bar;
 	if (totals)
 		return timeline_read_steps(t, s, e);
-	int rc = recall(&r, s, t->run.run_id, dataset_path, &why);
+	char run[24];
+	snprintf(run, sizeof run, "%lld", (long long)t->run.run_id);
+	int rc = recall_cluster(&r, s, run, dataset_path, &why);
 	if (rc == ERR_NONE) {
 		const struct run_io io = {.stop = stop_flag(), .progress = progress_update, .ctx = &bar};
 		progress_begin(&bar, "making the run again", true);

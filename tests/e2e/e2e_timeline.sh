@@ -31,8 +31,15 @@ expect "and they are there" has "$err" "shows all 200 requests"
 run timeline --db "$db" -o "$tmp/b.json"
 expect "latest is the default; replicas are processes" file_holds "$tmp/b.json" \
 	'.otherData.run_id == 2 and ([.traceEvents[] | select(.name == "process_name").pid] == [1, 2])'
-expect "it says that there are no steps" has "$out" "no steps"
+expect "with steps of their own" file_holds "$tmp/b.json" '[.traceEvents[] | select(.cat == "step").pid] | unique == [1, 2]'
 expect "it keeps the rules, too" file_holds "$tmp/b.json" "$nests"
+expect "as many steps as there were" same "$(jq .otherData.steps "$tmp/b.json")" \
+	"$(sqlite3 "$db" "select cast(value as int) from metrics where run_id = 2 and name = 'steps'")"
+run timeline --db "$db" -o "$tmp/b2.json" --from 1 --to 2
+expect "a window of it" file_holds "$tmp/b2.json" "($nests)"' and ([.traceEvents[] | select(.cat == "step").pid] | unique == [1, 2])'
+run timeline --db "$db" -o "$tmp/b3.json" --totals
+expect "without steps it says so" has "$out" "no steps"
+expect "and counts who waits and runs" file_holds "$tmp/b3.json" "($nests)"' and ([.traceEvents[] | select(.ph == "C").name] | unique == ["running", "waiting"])'
 run timeline 1 --db "$db" --from 1 --to 2.5 --requests 7 --slowest --steps 20 -o "$tmp/c.json"
 expect "a window, few of them" has "$out" "shows 7 of the "
 expect "no more than asked" file_holds "$tmp/c.json" '[.traceEvents[] | select(.cat == "request")] | length == 7'

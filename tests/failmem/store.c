@@ -229,7 +229,7 @@ static int draw_run(void *ctx, char text[1024])
 	if (rc == ERR_NONE)
 		rc = timeline_write_trace(&t, path, NULL, &e);
 	if (rc == ERR_NONE)
-		CU_ASSERT(t.n == 20 && t.steps.n > 8 && t.n_phases >= 40 && t.exact == again);
+		CU_ASSERT(t.n == 20 && t.steps[0].n > 8 && t.n_phases >= 40 && t.exact == again);
 	timeline_free(&t);
 	store_recipe_free(&recipe);
 	store_close(s);

@@ -512,7 +512,7 @@ static void a_window_holds_what_overlaps_it(void)
 	write_timeline(path, 1, &o, to, &t);
 	x = check_file(to, &o, false, NULL);
 	CHECK_INT(t.n, 5);
-	CU_ASSERT_TRUE(t.steps.n <= 10 && t.steps.per > 1);
+	CU_ASSERT_TRUE(t.steps[0].n <= 10 && t.steps[0].per > 1);
 	int64_t shortest = INT64_MAX, longer = 0;
 	for (int64_t i = 0; i < t.n; i++)
 		if (t.requests[i].end_ns - t.requests[i].q.arrival_ns < shortest)
@@ -548,7 +548,7 @@ static void replicas_are_processes_with_their_own_load(void)
 		struct rules *x = check_file(to, &o, k == 0, NULL);
 		CHECK_INT(x->process_named[1] && x->process_named[2] && x->process_named[3], 1);
 		CHECK_INT(x->process_named[4], 0);
-		CHECK_INT(t.steps.n, 0);
+		CHECK_INT(t.steps[0].n, 0);
 		CU_ASSERT_TRUE(t.n_load > 100);
 		for (int64_t i = 0; i < t.n_load; i++) {
 			const struct timeline_load *l = &t.load[i];
