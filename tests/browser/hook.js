@@ -58,6 +58,10 @@
 		});
 		check("every chart is drawn", window.lockstepReport.charts.length >= expected.charts && !empty.length,
 			window.lockstepReport.charts.length + " charts, empty: " + empty.map(c => c.title).join(", "));
+		noPlaceIsNoNumber();
+	}
+
+	function noPlaceIsNoNumber() {
 		const bad = window.lockstepReport.charts.filter(c => all("text, path", c.plot).some(e => /NaN|undefined/.test((e.getAttribute("d") || "") + (e.getAttribute("transform") || "") + e.textContent)));
 		check("none has a place or a text that is no number", !bad.length, bad.map(c => c.title).join(", "));
 	}
@@ -239,7 +243,11 @@
 	try {
 		await window.lockstepReport.drawAll();
 		await idle();
-		if (expected.hostile !== undefined) {
+		if (expected.odd !== undefined) {
+			noPlaceIsNoNumber();
+			check("nor does a text say so", !/NaN|undefined|\[object|Infinity/.test(document.getElementById("main").innerText));
+			check("every run is there", expected.odd.every(id => document.body.textContent.includes("#" + id + " ")));
+		} else if (expected.hostile !== undefined) {
 			hostile();
 		} else {
 			drawn();

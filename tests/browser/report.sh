@@ -91,6 +91,26 @@ count_results "the report"
 open_page "$tmp/tested.html" 420
 count_results "on a small screen"
 
+# --- runs of which little is known: one request, all at once, nobody served, no cache, memory in one piece, replicas, killed
+odd=$tmp/odd.db
+other=(--cost-model "linear:a=5ms,b=20us,c=100us" --num-gpu-blocks-override 400 --db "$odd" --quiet "$tmp/made.jsonl")
+run replay --num-prompts 1 --record steps "${other[@]}"
+run replay --request-rate inf --record steps "${other[@]}"
+run replay --max-model-len 8 --record steps "${other[@]}"
+run replay --num-prompts 20 --kv-cache off --policy orca --record steps "${other[@]}"
+run replay --num-prompts 20 --policy naive "${other[@]}"
+run replay --num-prompts 50 --replicas 2 --router round_robin "${other[@]}"
+run replay --num-prompts 20 --record none "${other[@]}"
+run replay --num-prompts 20 --record steps "${other[@]}"
+sqlite3 "$odd" "UPDATE runs SET status = 'running', result = NULL WHERE run_id = 8; DELETE FROM metrics WHERE run_id = 8; DELETE FROM requests WHERE id >> 32 = 8"
+for which in 1-8 8; do
+	run report $which --db "$odd" -o "$page"
+	expect "a page of odd runs, $which" test "$status" -eq 0
+	with_tests "$page" "{\"odd\": [${which/1-8/1, 2, 3, 4, 5, 6, 7, 8}]}" >"$tmp/tested.html"
+	open_page "$tmp/tested.html" 1300
+	count_results "odd runs, $which"
+done
+
 # --- names that mean something to a browser
 hostile=$tmp/'"><img src=x onerror="window.hacked=1">'\''</script><script>window.hacked=1;/*.jsonl'
 mkdir -p "$(dirname "$hostile")" && head -40 "$tmp/made.jsonl" |
