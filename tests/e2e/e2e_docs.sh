@@ -45,8 +45,9 @@ options_exist() {
 	done
 	[ -n "$help" ] || { echo "    there is no such command"; return 1; }
 	for word in "${words[@]}"; do
+		word=${word#[} # of a synopsis
+		word=${word%%[]=]*}
 		[[ $word == --?* ]] || continue
-		word=${word%%=*}
 		grep -qE -- "(^| )(--${word#--}|--${word#--no-})( |$|,|\.)" <<<"$help" || { echo "    no option $word"; return 1; }
 	done
 }
@@ -163,6 +164,7 @@ expect "lines are found in blocks, joined, numbered" same "$extracted" $'2\tlock
 10\tsqlite3 a.db "SELECT \'x\' FROM runs"
 17\tlockstep'
 expect "an option that is not there is noticed" same "$(options_exist "lockstep trace info --nonsense x")" "    no option --nonsense"
+expect "in a synopsis as well" same "$(options_exist "lockstep trace info [--json] [--nonsense=X] FILE")" "    no option --nonsense"
 expect "those that are there pass" options_exist "build/lockstep trace info --json --on-bad-row=skip --no-json x"
 
 # --- all pages
