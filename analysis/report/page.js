@@ -135,8 +135,8 @@ function summary() {
 	if (runs.length === 1)
 		out.push(tiles(runs[0]));
 	if (across) {
-		out.push(table("Figures" + (runs.length > 1 ? " (small: against the first run)" : ""), ["", ...runs.map(runHead)], metricRows(runs, m => m.headline), "figures main"));
-		out.push(elements.under("All figures", () => table("All figures", ["", ...runs.map(runHead)], metricRows(runs, () => true), "figures")));
+		out.push(table("Figures" + (runs.length > 1 ? " (small: against the first run)" : ""), ["", ...runs.map(runHead)], metricRows(runs, m => m.headline), "figures main" + (runs.length === 1 ? " narrow" : "")));
+		out.push(elements.under("All figures", () => table("All figures", ["", ...runs.map(runHead)], metricRows(runs, () => true), "figures" + (runs.length === 1 ? " narrow" : ""))));
 	} else {
 		out.push(runTable());
 	}
