@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/err.h"
 #include "core/mem.h"
@@ -115,6 +116,12 @@ static int add_file(struct text *t, const char *folder, const char *name, struct
 	char path[1024], buf[16384];
 	snprintf(path, sizeof path, "%s/%s.min.js", folder, name);
 	FILE *f = fopen(path, "r");
+	if (!f && access(folder, F_OK) == 0)
+		return err_set(
+			e, ERR_INPUT,
+			"charts are drawn by Vega, but what is installed in %s is another version: %s.min.js: %s "
+			"(libjs-vega of Debian 12 has it)",
+			folder, name, strerror(errno));
 	if (!f)
 		return err_set(e, ERR_INPUT,
 			       "charts are drawn by Vega, which is not here (%s: %s): install it with `apt-get install "

@@ -204,7 +204,7 @@ static int each_step(struct store *s, sqlite3_stmt *q, store_step_fn *each, void
 {
 	int step;
 	while ((step = sqlite3_step(q)) == SQLITE_ROW) {
-		struct store_step t;
+		struct store_step t = {0};
 		int64_t *to[] = {&t.start_ns,      &t.duration_ns,    &t.host_ns,      &t.decodes, &t.chunks,
 				 &t.output_tokens, &t.prefill_tokens, &t.decode_ctx,   &t.running, &t.waiting,
 				 &t.preempted,     &t.blocks_used,    &t.blocks_cached};

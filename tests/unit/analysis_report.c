@@ -312,7 +312,7 @@ static void without_the_library_it_says_what_to_install(void)
 {
 	struct report_page p;
 	struct err e = {0};
-	int rc = report_page_open(&p, temp_dir(), &e);
+	int rc = report_page_open(&p, "/nowhere/at/all", &e);
 	if (rc == ERR_NONE) { /* compiled in: the folder does not matter */
 		CU_ASSERT(strstr(p.script, "modules.add(\"vega-view\"") != NULL);
 		CU_ASSERT(!strstr(p.script, "</script"));
@@ -323,6 +323,8 @@ static void without_the_library_it_says_what_to_install(void)
 	}
 	CHECK_INT(rc, ERR_INPUT);
 	CU_ASSERT(strstr(e.text, "apt-get install libjs-vega") != NULL);
+	CHECK_INT(report_page_open(&p, temp_dir(), &e), ERR_INPUT); /* a folder without all of it */
+	CU_ASSERT(strstr(e.text, "another version: vega-util.min.js") != NULL);
 }
 
 int main(void)
