@@ -142,11 +142,12 @@ static int add_file(struct text *t, const char *folder, const char *name, struct
 static int add_vega(struct text *t, const char *folder, struct err *e)
 {
 	int rc = ERR_NONE;
+	bool compiled_in = strcmp(folder, REPORT_VEGA_FOLDER) == 0; /* else somebody wants it from elsewhere */
 	for (size_t i = 0; rc == ERR_NONE && i < COUNT(vega); i++) {
 		add_text(t, "\nmodules.add(\"");
 		add_text(t, vega[i].name);
 		add_text(t, "\", function (exports, module, require) {\n");
-		if (vega[i].begin)
+		if (vega[i].begin && compiled_in)
 			add(t, vega[i].begin, (size_t)(vega[i].end - vega[i].begin));
 		else
 			rc = add_file(t, folder, vega[i].name, e);

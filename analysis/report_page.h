@@ -17,7 +17,7 @@ struct report_page {
 	char policy[128]; /* "'sha256-...'": what the browser may run */
 };
 /* Has what the page needs at hand. ERR_INPUT, in one line, when Vega is neither compiled in nor installed. vega_folder:
- * where it would be (REPORT_VEGA_FOLDER). Release with report_page_free. */
+ * where it would be; what is compiled in stands for REPORT_VEGA_FOLDER only. Release with report_page_free. */
 int report_page_open(struct report_page *p, const char *vega_folder, struct err *e);
 void report_page_free(struct report_page *p);
 
