@@ -37,7 +37,7 @@ static const struct opt opts[] = {
 	{.name = "all",
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct report_opts, all),
-	 .help = "All runs of the database, and all its validations and experiments."},
+	 .help = "All runs of the database, and all its validations, searches and experiments."},
 	{.name = "phases",
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct report_opts, phases),
@@ -269,8 +269,8 @@ const struct command cmd_report = {
 		"of "
 		"the "
 		"runs side by side, what they served, how their latencies are distributed and how they went over time. "
-		"RUN is "
-		"a number or `latest`, which is also the default.\n\n"
+		"RUN is a "
+		"number, several such as 3-5, or `latest`, which is also the default.\n\n"
 		"What a run has stored decides what can be shown of it: `replay --record steps` keeps every step, so "
 		"that "
 		"queue, batches, memory and the roofline can be drawn. The page says what is missing and how to get "
