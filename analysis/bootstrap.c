@@ -104,7 +104,7 @@ static int rank(struct boot_series *s, struct err *e)
 /* Of a long series the means of neighbours are looked at: their correlation takes as long, in fewer steps. */
 static int choose_block(struct boot_series *s, struct err *e)
 {
-	int64_t group = (s->n + LOOKED_AT - 1) / LOOKED_AT, n = group ? (s->n + group - 1) / group : 0;
+	int64_t group = s->n / LOOKED_AT + 1, n = (s->n + group - 1) / group;
 	double *x = mem_zalloc((size_t)n + 1, sizeof *x), mean = 0;
 	if (!x)
 		return err_no_memory(e, "intervals");

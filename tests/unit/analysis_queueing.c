@@ -116,7 +116,7 @@ static void one_server_waits_as_theory_says(void)
 		for (int k = 0; k < 3; k++) {
 			struct workload w;
 			double rate = loads[k] / service_s;
-			poisson(&w, how_many(), rate, l, (uint64_t)(10 * l + k));
+			poisson(&w, how_many(), rate, l, 10 * (uint64_t)l + (uint64_t)k);
 			struct run_settings s = server(&w, 1, 1, NULL);
 			struct waits x = waits_of(&s, &w);
 			check_mean(&x, pollaczek(rate, service_s, second_moment(l)),
