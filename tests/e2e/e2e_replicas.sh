@@ -35,7 +35,7 @@ run replay --model llama-3.1-8b --db "$tmp/r.db" --fleet $fleet --router least_o
 expect "a fleet of unlike ones" holds "$out" '.completed == 2000 and .settings.replicas == 3 and .settings.fleet == "'$fleet'"'
 expect "its price is the sum" holds "$out" '.price_per_hour > 2.69 + 0.7 and .price_per_hour < 2.69 + 2.5'
 expect "is stored" same "$(sqlite3 "$tmp/r.db" "select fleet || ' ' || replicas || ' ' || device from runs where run_id = (select max(run_id) from runs)")" "$fleet 3 h100-sxm"
-served_by() { sqlite3 "$tmp/r.db" "select count(*) from requests where replica = $1 and run_id = (select max(run_id) from runs)"; }
+served_by() { sqlite3 "$tmp/r.db" "select count(*) from requests where replica = $1 and id >> 32 = (select max(run_id) from runs)"; }
 expect "the faster one serves more, by its load alone" test "$(served_by 0)" -gt $(($(served_by 1) * 3 / 2))
 run replay --model llama-3.1-8b --fleet 1xh100-sxm+1xh100-sxm:num-gpu-blocks-override=300 --replay-speedup 4 "$sample" --json --no-db
 expect "memory differs too" holds "$out" '.preemptions > 10'
