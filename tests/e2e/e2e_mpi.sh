@@ -81,6 +81,7 @@ begin_long
 kill -9 "$(process_of $pid 1)"
 wait $pid
 expect "where it does not, mpirun tells" grep -q "process rank 1 .* exited on signal 9" "$tmp/stderr"
+forget
 begin_long
 # shellcheck disable=SC2046 # each is a number
 kill -9 $pid $(pgrep -f "$LOCKSTEP sweep") # this test's own copy

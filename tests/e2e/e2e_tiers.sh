@@ -13,7 +13,7 @@ done >"$tmp/documents.jsonl"
 
 served=(--model llama-3.1-8b --device h100-sxm)
 # With little for the host to do in a step, so that copies are not hidden behind it.
-cached=(replay --cost-model roofline:step=300us,request=3us --dataset-path "$tmp/documents.jsonl" "${served[@]}" --policy vllm_v1 --prefix-cache hash --num-gpu-blocks-override 40
+cached=(replay --cost-model "roofline:step=300us,request=3us" --dataset-path "$tmp/documents.jsonl" "${served[@]}" --policy vllm_v1 --prefix-cache hash --num-gpu-blocks-override 40
 	--no-db --json --check)
 run "${cached[@]}"
 expect "evicted before they are asked for again" holds "$out" '.completed == 24 and .prefix_hit_ratio == 0 and .saved_blocks == 0'
