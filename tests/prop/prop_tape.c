@@ -489,7 +489,7 @@ static bool check_trace(const char *path)
 
 int main(int argc, char **argv)
 {
-	long long cases = 200, seed = 1;
+	long long cases = test_short() ? 60 : 200, seed = 1;
 	int passed = 0, failed = 0, skipped = 0;
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--cases") == 0)
