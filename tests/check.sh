@@ -65,7 +65,7 @@ one "shell scripts" shellcheck "${scripts[@]}"
 
 stage "unit, golden and property tests"
 mapfile -t list < <(programs build unit; programs build golden; programs build prop)
-run "${list[@]}"
+LOCKSTEP_PROP_SECONDS=8 run "${list[@]}" # each by itself goes on for longer
 
 stage "the CUDA kernels on a stand-in for a GPU"
 mapfile -t list < <(programs build cuda_host; programs build cuda_set)
@@ -85,7 +85,7 @@ stage "address and undefined-behaviour sanitizers, invariants after every step"
 san=build/variant-debug-address-undefined
 one "builds with ASan and UBSan" build DEBUG=1 SAN=address,undefined CFLAGS='-O1 -g1' tests
 mapfile -t list < <(programs $san unit; programs $san golden; programs $san prop; programs $san failmem; programs $san cuda_host; programs $san cuda_set)
-export LOCKSTEP_TEST_SHORT=1 LOCKSTEP_PROP_SECONDS=10 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+export LOCKSTEP_TEST_SHORT=1 LOCKSTEP_PROP_SECONDS=6 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
 run "${list[@]}"
 LOCKSTEP=$PWD/$san/lockstep run tests/e2e/e2e_{capacity,generate,help,run,trace}.sh
 
