@@ -1,15 +1,14 @@
 /* lockstep report: runs as one HTML page. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "analysis/history.h"
 #include "analysis/report.h"
 #include "analysis/report_page.h"
+#include "analysis/save.h"
 #include "analysis/store.h"
 #include "analysis/store_report.h"
 #include "cli/command.h"
@@ -167,46 +166,15 @@ static int make_again(void *ctx, int64_t run_id, const struct history_sink *sink
 
 /* --- where to ----------------------------------------------------------------------------------------------------- */
 
-/* A device or a pipe is written in place: it cannot be renamed over. */
-static bool is_plain_path(const char *path)
-{
-	struct stat st;
-	return stat(path, &st) != 0 || S_ISREG(st.st_mode);
-}
+struct page {
+	struct store *s;
+	const struct report_options *o;
+};
 
-/* Into `path`; `name` is what errors call it. */
-static int write_to(const char *path, const char *name, struct store *s, const struct report_options *o, struct err *e)
+static int write_page(FILE *f, void *ctx, struct err *e)
 {
-	FILE *f = fopen(path, "w");
-	if (!f)
-		return err_set(e, ERR_IO, "%s: %s", name, strerror(errno));
-	struct err own = {0};
-	int rc = report_write(s, o, f, &own);
-	if (fclose(f) && rc == ERR_NONE)
-		rc = err_set(&own, ERR_IO, "writing the report: %s", strerror(errno));
-	bool writing = strncmp(own.text, "writing", 7) == 0; /* else it is the database's */
-	return rc ? err_set(e, own.code, "%s%s%s", writing ? name : "", writing ? ": " : "", own.text) : ERR_NONE;
-}
-
-/* Beside it first, so that an earlier page stays whole where this one cannot be made. */
-static int write_page(const char *path, struct store *s, const struct report_options *o, struct err *e)
-{
-	if (strcmp(path, "-") == 0)
-		return report_write(s, o, stdout, e);
-	if (!is_plain_path(path))
-		return write_to(path, path, s, o, e);
-	size_t size = strlen(path) + 16;
-	char *beside = mem_alloc(size);
-	if (!beside)
-		return err_no_memory(e, "a file name");
-	snprintf(beside, size, "%s.part", path);
-	int rc = write_to(beside, path, s, o, e);
-	if (rc == ERR_NONE && rename(beside, path))
-		rc = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	if (rc)
-		unlink(beside);
-	mem_free(beside);
-	return rc;
+	const struct page *p = ctx;
+	return report_write(p->s, p->o, f, e);
 }
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
@@ -240,7 +208,7 @@ static int act(const struct report_opts *o, char **words, int n, struct err *e)
 						    .vega_folder = REPORT_VEGA_FOLDER,
 						    .make_again = make_again,
 						    .ctx = &remake};
-		rc = write_page(o->output, s, &what, e);
+		rc = save_file(o->output, write_page, &(struct page){s, &what}, NULL, e);
 	}
 	if (rc == ERR_NONE)
 		say(o, c.n);
