@@ -16,8 +16,8 @@ empty :=
 space := $(empty) $(empty)
 comma := ,
 clang := $(filter clang%,$(notdir $(CC)))
-# The step loop crosses files at every step: gcc's link-time optimisation makes it a tenth faster. Objects are ordinary
-# ones as well, so that test programs link without it, which is quicker.
+# The step loop crosses files at every step: gcc's link-time optimisation of its layers makes it a tenth faster. Their
+# objects are ordinary ones as well, so that test programs link without it, which is quicker.
 LTO ?= $(if $(DEBUG)$(SAN)$(clang),0,1)
 lto := $(filter 1,$(LTO))
 variant := $(if $(DEBUG),-debug)$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(clang),-clang)$(if $(DEBUG)$(SAN)$(clang)$(lto),,-nolto)
@@ -25,6 +25,7 @@ B := build$(if $(variant),/variant$(variant))
 
 Q := $(if $(V),,@)
 LAYERS := core kernels models policies sim exec traces analysis cli
+LOOP_LAYERS := core models policies sim
 
 CFLAGS ?= $(if $(DEBUG),-O0,$(if $(SAN),-O1,-O3)) -g
 # Warnings are errors for whoever works on it; not for whoever builds it with a compiler of another year.
@@ -87,6 +88,9 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC    $<")
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+$(foreach l,$(filter-out $(LOOP_LAYERS),$(LAYERS)),$(eval $(B)/obj/$(l)/%.o: ALL_CFLAGS += $(PLAIN)))
+# Tests are compiled more often than they are run.
+$(B)/obj/tests/%.o: ALL_CFLAGS += $(PLAIN) $(if $(DEBUG)$(SAN),,-O1)
 # Vectors wider than the machine's, on purpose.
 $(B)/obj/tests/support/wide_%.o: ALL_CFLAGS += -Wno-psabi
 # The sample traces are compiled in.
@@ -254,6 +258,7 @@ $(B)/obj/pic/%.o: tests/cuda_host/%.cpp $(B)/flags
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CXX   $<")
 	$(Q)$(CXX) $(CXX_FLAGS) -MMD -MP -c -o $@ $<
+$(B)/obj/pic/shim.o: CXX_FLAGS += -O2
 $(CUDA_HOST): $(B)/tests/cuda_host/%: $(B)/obj/tests/cuda_host/%.o $(CUDA_HOST_OBJS) $(SUPPORT) $(libs_exec)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  LINK  $@")

@@ -1,15 +1,16 @@
 #!/bin/bash
 # check.sh: everything `make check` runs, stage by stage. MAKE and CC come from the Makefile. Building without a warning
-# under each compiler, the layer check and the shell scripts' check count as one test each. The last line is
-# `N passed, N failed, N skipped`.
+# under each compiler, the layer check and the shell scripts' check count as one test each. What failed is said again at the
+# end, where people look; the last line is `N passed, N failed, N skipped`.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 make=${MAKE:-make}
 unset MAKEFLAGS MFLAGS MAKELEVEL
 jobs=$(nproc)
 totals=$(mktemp "${TMPDIR:-/tmp}/lockstep-check-XXXXXX")
-trap 'rm -f "$totals"' EXIT
-export TEST_TOTALS=$totals TEST_JOBS=$jobs
+failed=$(mktemp "${TMPDIR:-/tmp}/lockstep-failed-XXXXXX")
+trap 'rm -f "$totals" "$failed"' EXIT
+export TEST_TOTALS=$totals TEST_FAILED=$failed TEST_JOBS=$jobs
 began=$SECONDS
 
 stage() {
@@ -26,8 +27,10 @@ one() {
 		echo "  $what: fine"
 		echo "1 0 0" >>"$totals"
 	else
-		echo "  $what: FAILED"
-		grep -vE '^  (CC|LINK) ' "$log" | tail -n 60 | sed 's/^/    | /'
+		{
+			echo "  $what: FAILED"
+			grep -vE '^  (CC|LINK) ' "$log" | tail -n 60 | sed 's/^/    | /'
+		} | tee -a "$failed"
 		echo "0 1 0" >>"$totals"
 	fi
 	rm -f "$log"
@@ -71,17 +74,13 @@ stage "the CUDA kernels on a stand-in for a GPU"
 mapfile -t list < <(programs build cuda_host; programs build cuda_set)
 LOCKSTEP_TEST_SHORT=1 run "${list[@]}" tests/cuda_host/ptxas.sh # the whole tables: make cuda-host
 
-stage "every allocation failed once"
-mapfile -t list < <(programs build failmem)
-run "${list[@]}"
-
 stage "the program, as a user types it"
 LOCKSTEP=$PWD/build/lockstep run tests/e2e/*.sh
 
 stage "the report in a browser"
 LOCKSTEP=$PWD/build/lockstep run tests/browser/*.sh
 
-stage "address and undefined-behaviour sanitizers, invariants after every step"
+stage "address and undefined-behaviour sanitizers, invariants after every step, allocations that fail"
 san=build/variant-debug-address-undefined
 one "builds with ASan and UBSan" build DEBUG=1 SAN=address,undefined CFLAGS='-O1 -g1' tests
 mapfile -t list < <(programs $san unit; programs $san golden; programs $san prop; programs $san failmem; programs $san cuda_host; programs $san cuda_set)
@@ -95,7 +94,7 @@ run "${list[@]}"
 
 stage "thread sanitizer"
 # Threads are the kernels' and those of whoever runs them.
-mapfile -t list < <(programs build/variant-thread unit | grep -E '/(kernels|exec)_')
+mapfile -t list < <(programs build/variant-thread unit | grep -E '/(kernels_|exec_(backend|profiler|runner|weights))')
 one "builds with TSan" build SAN=thread CFLAGS='-O1 -g1' "${list[@]}"
 run "${list[@]}"
 
@@ -105,6 +104,11 @@ mapfile -t list < <(for t in policies_hand sim_cluster traces_shape traces_write
 done)
 TEST_WRAP="valgrind -q --error-exitcode=9 --leak-check=full" run "${list[@]}"
 
+if [ -s "$failed" ]; then
+	echo
+	echo "What failed:"
+	tail -n 200 "$failed"
+fi
 echo
 echo "took $((SECONDS - began)) s"
 awk '{p += $1; f += $2; s += $3} END {

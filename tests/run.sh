@@ -3,7 +3,7 @@
 # those that fail. The last line is `N passed, N failed, N skipped`. A program says `NAME: P passed, F failed, S skipped`
 # at its end; one that says nothing of the kind, or ends badly without a failure, counts as one failed.
 # TEST_TIMEOUT: seconds a program may take (300). TEST_JOBS: how many at a time (2). TEST_WRAP: a command in front of each
-# (valgrind). TEST_TOTALS: a file to append the last line's numbers to.
+# (valgrind). TEST_TOTALS: a file to append the last line's numbers to. TEST_FAILED: one to append what failed to.
 set -u
 timeout_s=${TEST_TIMEOUT:-300}
 jobs=${TEST_JOBS:-2}
@@ -35,6 +35,7 @@ run_one() {
 		if [ "$f" -gt 0 ]; then tail -n 60 "$dir/$id.log" | sed 's/^/    | /'; fi
 	} >"$dir/$id.out"
 	cat "$dir/$id.out"
+	if [ "$f" -gt 0 ] && [ -n "${TEST_FAILED:-}" ]; then cat "$dir/$id.out" >>"$TEST_FAILED"; fi
 }
 
 id=0

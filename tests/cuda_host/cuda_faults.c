@@ -120,7 +120,7 @@ static void without_faults_all_is_well(void)
 static void any_wait_left_out_is_noticed(void)
 {
 #if defined(__SANITIZE_ADDRESS__)
-	int step = test_short() ? 4 : 1;
+	int step = test_short() ? 8 : 1;
 #else
 	int step = 1;
 #endif

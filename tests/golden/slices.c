@@ -130,6 +130,8 @@ int main(int argc, char **argv)
 			continue;
 		}
 		for (int32_t i = 0; i < policy_count(); i++) {
+			if (test_short() && !update && (size_t)i % 2 != k % 2)
+				continue; /* each policy sees one of them */
 			char log[256], *text = log_of(policy_at(i), &slices[k], &w);
 			snprintf(log, sizeof log, "tests/golden/%s-%s.log", policy_at(i)->name, slices[k].name);
 			*(golden_holds(log, text, update) ? &passed : &failed) += 1;

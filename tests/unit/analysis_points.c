@@ -164,7 +164,7 @@ static void h100_and_h200_are_within_a_few_percent_of_measured_servers(void)
 	CU_ASSERT(points_mape(&p, t, -1) < 0.06);
 	for (int32_t g = 0; g < p.n_groups; g++)
 		CU_ASSERT(points_mape(&p, t, g) < 0.12);
-	const struct points_options o = {.max_evals = test_short() ? 300 : 1200, .leave_out = !test_short()};
+	const struct points_options o = {.max_evals = test_short() ? 100 : 1200, .leave_out = !test_short()};
 	CHECK_INT(points_fit(&fit, &p, &o, &e), ERR_NONE);
 	CU_ASSERT(fit.mape < 0.08);
 	CHECK_INT(fit.n_left_out, test_short() ? 0 : 6);

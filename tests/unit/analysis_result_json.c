@@ -327,7 +327,7 @@ static void a_file_that_cannot_be_written_is_named_and_the_old_one_kept(void)
 	err_clear(&e);
 	/* A device is written in place. */
 	CHECK_INT(result_save("/dev/full", &s, &w, &r, &e), ERR_IO);
-	CU_ASSERT_PTR_NOT_NULL(strstr(e.text, "/dev/full: writing JSON: No space left on device"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(e.text, "/dev/full: cannot be written: No space left on device"));
 	CHECK_INT(stat("/dev/full", &st), 0);
 	CU_ASSERT_TRUE(S_ISCHR(st.st_mode));
 	err_clear(&e);

@@ -115,7 +115,7 @@ static void agrees_with_the_reference(void)
 						    .seed = dim * 100 + (uint64_t)t,
 						    .page_seed = state,
 						    .check = round == 0};
-				d.n_seqs = random_seqs(q, &state, test_short() ? 300 : 700);
+				d.n_seqs = random_seqs(q, &state, test_short() ? 200 : 700);
 				if (kv_random(&state, 3) == 0)
 					d.window = 1 + (int32_t)kv_random(&state, 150);
 				check_sets(&d, "random rows");
@@ -125,7 +125,7 @@ static void agrees_with_the_reference(void)
 /* Every context from 1 on, so that no edge of a tile or split is missed. */
 static void every_context_length(void)
 {
-	int32_t step = test_short() ? 13 : 5;
+	int32_t step = test_short() ? 19 : 5;
 	for (int32_t from = 1; from <= 700; from += 175) {
 		struct kv_seq q[175];
 		struct kv_desc d = {.n_heads = 2,
@@ -145,7 +145,7 @@ static void shapes_of_the_benchmark(void)
 {
 	for (const struct attention_case *c = attention_cases; c->name; c++) {
 		struct kv_seq q[ATTENTION_CASE_SEQS];
-		struct kv_desc d = attention_case_desc(c, NUM_BF16, test_short() ? 16 : 8, q);
+		struct kv_desc d = attention_case_desc(c, NUM_BF16, test_short() ? 48 : 8, q);
 		check_sets(&d, c->name);
 	}
 }
