@@ -30,13 +30,18 @@ static int64_t computed_before(const struct engine *g, const struct slot *s)
 	return slot_computed(g, s) - (r && !g->cfg.kv_off ? r->tokens : 0);
 }
 
-/* Tokens to be computed again, those left out whose pages a prefix cache keeps. */
+/* Tokens to be computed again: all but those in pages that a prefix cache knows and that others hold as well. What only the
+ * victim holds is what somebody is waiting to overwrite, whatever the cache knows of it: were it taken for kept, requests
+ * could take each other's memory for ever, each time for nothing. */
 static int64_t work_lost(const struct engine *g, const struct slot *s)
 {
-	int64_t computed = computed_before(g, s), pages = computed / g->cfg.block_size;
+	const struct block_table *t = slot_table(g, s);
+	int64_t computed = computed_before(g, s), pages = computed / g->cfg.block_size, kept = 0;
 	if (!g->cfg.prefix_caching)
 		return computed;
-	return computed - (s->known_pages < pages ? s->known_pages : pages) * g->cfg.block_size;
+	for (int32_t i = 0; i < pages && i < s->known_pages; i++)
+		kept += t->ids[i] != KV_NO_BLOCK && g->pool.ref[t->ids[i]] > 1;
+	return computed - kept * g->cfg.block_size;
 }
 
 static int64_t predicted_left(const struct engine *g, const struct slot *s)

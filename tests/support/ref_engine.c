@@ -1557,12 +1557,16 @@ static int32_t last_not_held(const struct ref *f)
 	return -1;
 }
 
-/* Of the tokens computed, those in pages that the cache has as well. */
+/* Of the tokens computed, those in pages that the cache has as well and somebody else holds. */
 static int32_t kept(const struct ref *f, int32_t req, int32_t computed)
 {
 	const struct seq *q = &f->q[req];
-	int32_t most = is_tree(f) ? q->keep : f->s->cfg.cache_prompts_only ? q->prompt : computed;
-	return caching(f) ? least(computed, most) / f->s->cfg.block_size * f->s->cfg.block_size : 0;
+	int32_t most = is_tree(f) ? q->keep : f->s->cfg.cache_prompts_only ? q->prompt : computed, held = 0;
+	if (!caching(f))
+		return 0;
+	for (int32_t p = least(computed, most) / f->s->cfg.block_size - 1; p >= 0; p--)
+		held += q->blocks[p] >= 0 && f->count[q->blocks[p]] > 1 ? f->s->cfg.block_size : 0;
+	return held;
 }
 
 /* How much it would be missed, as things were before this step: the least gives way. */

@@ -297,6 +297,32 @@ static void contents_are_the_parents_as_far_as_the_fork_goes(void)
 	sched_free(&s);
 }
 
+/* A request and its fork, each of which may produce 17 tokens, in two blocks of 16: one of them has to give way. Whoever asks for
+ * another block has a full one that the cache knows; it must not be the one to go because of that, or each would go in turn for
+ * ever. */
+static void a_full_page_is_no_reason_to_give_way(void)
+{
+	struct sched s;
+	begin(&s, "sarathi", "");
+	s.cfg.block_size = 16;
+	s.cfg.num_blocks = 2;
+	s.cfg.queue_order = QUEUE_PRIORITY;
+	s.cfg.victim = VICTIM_LEAST_WORK_LOST;
+	s.cfg.prefix_caching = true;
+	s.cfg.async_scheduling = true;
+	s.cfg.max_num_seqs = 2;
+	s.cfg.max_num_batched_tokens = 5;
+	sched_add(&s, 0, 1, 16);
+	int32_t fork = fork_off(&s, 0, 1, true, 1, 16);
+	s.w.specs[fork].arrival_ns = 90;
+	for (int i = 0; i < 2; i++)
+		s.w.specs[i].max_tokens = 17;
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	CHECK_INT(s.stats.finished, 2);
+	CU_ASSERT(s.stats.preemptions > 0 && s.stats.preemptions < 10);
+	sched_free(&s);
+}
+
 static const struct test tests[] = {
 	{"samples_share_and_the_first_to_write_copies", samples_share_and_the_first_to_write_copies},
 	{"lazy_steps_share_alike", lazy_steps_share_alike},
@@ -309,6 +335,7 @@ static const struct test tests[] = {
 	{"samples_take_one_place_at_the_client", samples_take_one_place_at_the_client},
 	{"forks_of_a_rejected_parent_never_start", forks_of_a_rejected_parent_never_start},
 	{"not_every_memory_shares", not_every_memory_shares},
+	{"a_full_page_is_no_reason_to_give_way", a_full_page_is_no_reason_to_give_way},
 	{"what_does_not_go_with_forks_is_said", what_does_not_go_with_forks_is_said},
 	{"contents_are_the_parents_as_far_as_the_fork_goes", contents_are_the_parents_as_far_as_the_fork_goes},
 };

@@ -354,8 +354,31 @@ static void each_choice_names_another_victim(void)
 	CHECK_INT(first_victim(of, 5, 19, VICTIM_LONGEST_LEFT, false), 0);
 	CHECK_INT(first_victim(of, 5, 19, VICTIM_LOWEST_PRIORITY, false), 2);
 	CHECK_INT(first_victim(of, 5, 19, VICTIM_LEAST_WORK_LOST, false), 1);
-	/* A cache keeps full blocks: A, C and D would lose nothing, and D came after them. */
-	CHECK_INT(first_victim(of, 5, 19, VICTIM_LEAST_WORK_LOST, true), 3);
+	/* A cache knows the full blocks of A, C and D; but nobody else holds them, and A would take them at once. */
+	CHECK_INT(first_victim(of, 5, 19, VICTIM_LEAST_WORK_LOST, true), 1);
+}
+
+/* A and B begin with the same 16 tokens; B finds them at 10. At 50, with 11 blocks, A needs its sixth. By then A has computed
+ * 20 tokens, 4 of them its own, B 23 with 7 of its own, and C 16, which are in full blocks that the cache knows. */
+static void what_others_hold_as_well_is_not_lost(void)
+{
+	struct sched s;
+	begin(&s, "vllm_v1", "", QUEUE_FCFS);
+	s.cfg.num_blocks = 11;
+	s.cfg.victim = VICTIM_LEAST_WORK_LOST;
+	s.cfg.prefix_caching = true;
+	s.cfg.max_model_len = 44;
+	sched_add(&s, 0, 16, 12);
+	sched_share(&s, 7, 16);
+	sched_add(&s, 0, 12, 12);
+	sched_add(&s, 10, 20, 12);
+	sched_share(&s, 7, 16);
+	CHECK_INT(sched_run(&s), ERR_NONE);
+	struct event ev = sched_event(&s, EVENT_PREEMPT, -1, 0);
+	CHECK_INT(ev.step, 5);
+	CHECK_INT(ev.req, 0);
+	CHECK_INT(s.stats.finished, 3);
+	sched_free(&s);
 }
 
 /* D comes at 40, so that it has computed 8 of its 30 tokens when 3 + 3 + 3 + 2 blocks are taken: little to lose, but not short. */
@@ -475,6 +498,7 @@ int main(void)
 		{"mlfq_who_waits_long_rises", mlfq_who_waits_long_rises},
 		{"every_policy_that_stops_requests_heeds_levels", every_policy_that_stops_requests_heeds_levels},
 		{"each_choice_names_another_victim", each_choice_names_another_victim},
+		{"what_others_hold_as_well_is_not_lost", what_others_hold_as_well_is_not_lost},
 		{"the_shortest_is_not_always_the_least_work", the_shortest_is_not_always_the_least_work},
 		{"what_is_not_heeded_is_refused", what_is_not_heeded_is_refused},
 		{"every_policy_heeds_it", every_policy_heeds_it},
