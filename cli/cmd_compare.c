@@ -218,20 +218,18 @@ const struct command cmd_compare = {
 	.name = "compare",
 	.synopsis = "[OPTIONS] --model MODEL --device DEVICE [--dataset-path] FILE | RUN RUN...",
 	.summary = "Serve the same trace with several policies or settings, side by side",
-	.about =
-		"Every run gets the same workload and a cold cache. The table has one column per run: the best value "
-		"of "
-		"a row carries a *, ratios are against the first run, a ~ marks a percentile of too few samples.\n\n"
-		"Below it stands what each run changes against the first, in words and with a 95 % interval: of one "
-		"run "
-		"each, by drawing blocks of requests again, those of both runs together; with --seeds N, by what the "
-		"seeds agree on. noise is what two runs like the first differ by.\n\n"
-		"RUN RUN... compares runs that are in the database: those of one configuration with different seeds "
-		"make one side.\n\n"
-		"Options under \"What serves it\" take lists: `--max-num-seqs 64,256 --kv-cache off,on` makes the four "
-		"runs of their cross product, each called by what differs.\n\n"
-		"Exit status: 0 when all runs were completed, 1 when one failed, 2 when the input is wrong, 130 when "
-		"interrupted (what was done until then is printed and stored).",
+	.about = "Every run gets the same workload and a cold cache. The table has one column per run: the best value "
+		 "of a row carries a *, ratios are against the first run, a ~ marks a percentile of too few "
+		 "samples.\n\n"
+		 "Below it stands what each run changes against the first, in words and with a 95 % interval: of one "
+		 "run each, by drawing blocks of requests again, those of both runs together; with --seeds N, by what "
+		 "the seeds agree on. noise is what two runs like the first differ by.\n\n"
+		 "RUN RUN... compares runs that are in the database: those of one configuration with different seeds "
+		 "make one side.\n\n"
+		 "Options under \"What serves it\" take lists: `--max-num-seqs 64,256 --kv-cache off,on` makes the "
+		 "four runs of their cross product, each called by what differs.\n\n"
+		 "Exit status: 0 when all runs were completed, 1 when one failed, 2 when the input is wrong, 130 when "
+		 "interrupted (what was done until then is printed and stored).",
 	.examples = "# three generations of batching on one production trace\n"
 		    "lockstep compare --model llama-3.1-8b --device h100-sxm AzureLLMInferenceTrace_conv.csv\n"
 		    "# what a KV cache is worth to one user\n"

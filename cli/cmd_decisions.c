@@ -232,20 +232,15 @@ const struct command cmd_decisions = {
 	.name = "decisions",
 	.synopsis = "[OPTIONS] [RUN]",
 	.summary = "Print what a stored run decided, step by step",
-	.about =
-		"One line for each arrival, admission, prompt piece, decoded token, block, preemption and end, in the "
-		"order in which the scheduler made them: step, time of the run's own clock, what, request (its place "
-		"in "
-		"the workload), and two numbers that depend on what (docs/replay.md). RUN is a number, or `latest` "
-		"(the "
-		"default).\n\n"
-		"The log is not stored: the run is made again from its command line and its trace, by the simulator "
-		"or, "
-		"where it was executed on real kernels, from its recorded inputs. The trace must be what it was. Where "
-		"the run's decisions were hashed when they were made, they must come out the same.\n\n"
-		"Exit status: 0, 1 when it decides otherwise than it did, 2 when the run cannot be made again, 130 "
-		"when "
-		"interrupted.",
+	.about = "One line for each arrival, admission, prompt piece, decoded token, block, preemption and end, in the "
+		 "order in which the scheduler made them: step, time of the run's own clock, what, request (its place "
+		 "in the workload), and two numbers that depend on what (docs/replay.md). RUN is a number, or `latest` "
+		 "(the default).\n\n"
+		 "The log is not stored: the run is made again from its command line and its trace, by the simulator "
+		 "or, where it was executed on real kernels, from its recorded inputs. The trace must be what it was. "
+		 "Where the run's decisions were hashed when they were made, they must come out the same.\n\n"
+		 "Exit status: 0, 1 when it decides otherwise than it did, 2 when the run cannot be made again, 130 "
+		 "when interrupted.",
 	.examples = "# the first steps of the last run\n"
 		    "lockstep decisions --steps -9\n"
 		    "# the life of one request in run 3\n"

@@ -172,11 +172,9 @@ const struct command cmd_policy_headers = {
 	.name = "policy headers",
 	.synopsis = "",
 	.summary = "Print the compiler's flag for the headers that plug-ins are built with",
-	.about =
-		"Prints -IDIR, the folder with core/policy.h of this program: for Makefiles. It is $LOCKSTEP_INCLUDE, "
-		"or "
-		"found from where the program lies: its source tree, or ../include/lockstep, where `make install` puts "
-		"them.",
+	.about = "Prints -IDIR, the folder with core/policy.h of this program: for Makefiles. It is $LOCKSTEP_INCLUDE, "
+		 "or found from where the program lies: its source tree, or ../include/lockstep, where `make install` "
+		 "puts them.",
 	.examples = "cc -shared -fPIC $(lockstep policy headers) -o mine.so mine.c\n",
 	.run = run_headers,
 };
@@ -377,22 +375,16 @@ const struct command cmd_policy_check = {
 	.name = "policy check",
 	.synopsis = "[OPTIONS] ./MINE.so",
 	.summary = "Check whether a policy is sound, on thousands of random workloads",
-	.about =
-		"Serves thousands of small random workloads with a policy (a plug-in's file, or the name of a built-in "
-		"one) on the "
-		"simulator and looks at what must hold whatever a policy decides: budgets and places, the memory's "
-		"books after every step, that every request ends and nothing stalls, that the same input gives the "
-		"same "
-		"decisions, that no decision depends on how long an answer will become. --list says what each check "
-		"looks at.\n\n"
-		"A failure is made as small as it can be and told as \"step 17: request 3 ...\", with the small "
-		"workload in a file "
-		"and the command line that replays it. The policy runs in processes of its own: one that crashes or "
-		"never "
-		"comes back is a failed check.\n\n"
-		"Exit status: 0 when no check failed (warnings are none), 1 when one did, 2 when the policy cannot be "
-		"loaded or "
-		"the input is wrong.",
+	.about = "Serves thousands of small random workloads with a policy (a plug-in's file, or the name of a "
+		 "built-in one) on the simulator and looks at what must hold whatever a policy decides: budgets and "
+		 "places, the memory's books after every step, that every request ends and nothing stalls, that the "
+		 "same input gives the same decisions, that no decision depends on how long an answer will become. "
+		 "--list says what each check looks at.\n\n"
+		 "A failure is made as small as it can be and told as \"step 17: request 3 ...\", with the small "
+		 "workload in a file and the command line that replays it. The policy runs in processes of its own: "
+		 "one that crashes or never comes back is a failed check.\n\n"
+		 "Exit status: 0 when no check failed (warnings are none), 1 when one did, 2 when the policy cannot be "
+		 "loaded or the input is wrong.",
 	.examples = "lockstep policy check ./mine.so\n"
 		    "# one check for a minute\n"
 		    "lockstep policy check ./mine.so --only memory --seconds 60\n"

@@ -152,22 +152,18 @@ const struct command cmd_profile = {
 	.name = "profile",
 	.synopsis = "[OPTIONS] --model MODEL",
 	.summary = "Measure what the parts of a step take on this machine",
-	.about =
-		"Runs steps of many shapes on real kernels (prompt pieces by tokens and context, decodes by number and "
-		"context, "
-		"some of both) and stores how long their parts take: matrix products, attention, head, the rest, and "
-		"the host. "
-		"The cost model `profiled` then predicts any step from them: `lockstep replay --cost-model "
-		"profiled`.\n\n"
-		"A few layers are run, enough that the machine's caches do not hold them; the others are taken to be "
-		"alike. "
-		"Memory for all of the model's weights is not needed.\n\n"
-		"Ctrl-C ends it early: what is there is stored, marked partial. Anything else that runs on the machine "
-		"meanwhile is measured as well: the table shows the spread.\n\n"
-		"`lockstep profile list`, `show`, `export`, `import` and `delete` are for profiles that are there. "
-		"docs/profile.md has the method.\n\n"
-		"Exit status: 0, 1 when the database cannot be used, 2 for what cannot be measured, 130 when "
-		"interrupted.",
+	.about = "Runs steps of many shapes on real kernels (prompt pieces by tokens and context, decodes by number "
+		 "and context, some of both) and stores how long their parts take: matrix products, attention, head, "
+		 "the rest, and the host. The cost model `profiled` then predicts any step from them: `lockstep replay "
+		 "--cost-model profiled`.\n\n"
+		 "A few layers are run, enough that the machine's caches do not hold them; the others are taken to be "
+		 "alike. Memory for all of the model's weights is not needed.\n\n"
+		 "Ctrl-C ends it early: what is there is stored, marked partial. Anything else that runs on the "
+		 "machine meanwhile is measured as well: the table shows the spread.\n\n"
+		 "`lockstep profile list`, `show`, `export`, `import` and `delete` are for profiles that are there. "
+		 "docs/profile.md has the method.\n\n"
+		 "Exit status: 0, 1 when the database cannot be used, 2 for what cannot be measured, 130 when "
+		 "interrupted.",
 	.examples = "# a minute of measuring, weights made up\n"
 		    "lockstep profile --backend cpu --model tinyllama-1.1b\n"
 		    "# as a run will have it, with a name\n"

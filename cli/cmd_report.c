@@ -232,23 +232,17 @@ const struct command cmd_report = {
 	.name = "report",
 	.synopsis = "[OPTIONS] [RUN...]",
 	.summary = "Stored runs as one HTML page with charts",
-	.about =
-		"Writes one page that needs nothing else to be read: no network, no other file. It shows the figures "
-		"of "
-		"the "
-		"runs side by side, what they served, how their latencies are distributed and how they went over time. "
-		"RUN is a "
-		"number, several such as 3-5, or `latest`, which is also the default.\n\n"
-		"What a run has stored decides what can be shown of it: `replay --record steps` keeps every step, so "
-		"that "
-		"queue, batches, memory and the roofline can be drawn. The page says what is missing and how to get "
-		"it. "
-		"docs/report.md explains every chart.\n\n"
-		"Charts are drawn by Vega (Debian and Ubuntu: libjs-vega). Where it was there when Lockstep was built "
-		"it is "
-		"part of the program; else it is looked for in " REPORT_VEGA_FOLDER ".\n\n"
-		"Exit status: 0, 1 when the database or the page cannot be used, 2 when there is no such run or no "
-		"Vega.",
+	.about = "Writes one page that needs nothing else to be read: no network, no other file. It shows the figures "
+		 "of the runs side by side, what they served, how their latencies are distributed and how they went "
+		 "over time. RUN is a number, several such as 3-5, or `latest`, which is also the default.\n\n"
+		 "What a run has stored decides what can be shown of it: `replay --record steps` keeps every step, so "
+		 "that queue, batches, memory and the roofline can be drawn. The page says what is missing and how to "
+		 "get it. docs/report.md explains every chart.\n\n"
+		 "Charts are drawn by Vega (Debian and Ubuntu: libjs-vega). Where it was there when Lockstep was built "
+		 "it is "
+		 "part of the program; else it is looked for in " REPORT_VEGA_FOLDER ".\n\n"
+		 "Exit status: 0, 1 when the database or the page cannot be used, 2 when there is no such run or no "
+		 "Vega.",
 	.examples = "# the last run\n"
 		    "lockstep report\n"
 		    "# two runs of the same workload against each other\n"

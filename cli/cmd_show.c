@@ -424,19 +424,14 @@ const struct command cmd_show = {
 	.name = "show",
 	.synopsis = "[OPTIONS] [RUN]",
 	.summary = "Draw a stored run in the terminal: queue, memory, batches, latencies",
-	.about =
-		"A summary; how many requests waited and ran, how full the KV memory was, what the batches were made "
-		"of, and "
-		"the TTFT, over time; TTFT, TPOT and E2E latency as cumulative distributions. RUN is a number, or "
-		"`latest` (the "
-		"default). The charts are as wide as the terminal, in block and braille characters, or in plain ASCII; "
-		"coloured on a terminal, unless NO_COLOR is set (docs/show.md).\n\n"
-		"Where the steps were not recorded the run is made again from its command line and its trace, as "
-		"`lockstep "
-		"decisions` does. All that is kept in figures: `lockstep runs show`.\n\n"
-		"Exit status: 0, 1 when the run decides otherwise than it did, 2 when there is no such run or nothing "
-		"is kept of "
-		"it, 130 when interrupted.",
+	.about = "A summary; how many requests waited and ran, how full the KV memory was, what the batches were made "
+		 "of, and the TTFT, over time; TTFT, TPOT and E2E latency as cumulative distributions. RUN is a "
+		 "number, or `latest` (the default). The charts are as wide as the terminal, in block and braille "
+		 "characters, or in plain ASCII; coloured on a terminal, unless NO_COLOR is set (docs/show.md).\n\n"
+		 "Where the steps were not recorded the run is made again from its command line and its trace, as "
+		 "`lockstep decisions` does. All that is kept in figures: `lockstep runs show`.\n\n"
+		 "Exit status: 0, 1 when the run decides otherwise than it did, 2 when there is no such run or nothing "
+		 "is kept of it, 130 when interrupted.",
 	.examples = "# the last run\n"
 		    "lockstep show\n"
 		    "# ten minutes of run 3, for an e-mail\n"

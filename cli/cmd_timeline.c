@@ -163,21 +163,17 @@ const struct command cmd_timeline = {
 	.name = "timeline",
 	.synopsis = "[OPTIONS] [RUN]",
 	.summary = "Write a stored run as trace events, for Perfetto and chrome://tracing",
-	.about =
-		"Every replica is a process, every request a track with its phases, every step a slice of the "
-		"engine's track; "
-		"counters show how many requests wait and run, what the batch is made of and how many KV blocks are "
-		"taken (docs/timeline.md). RUN is a number, or `latest` (the default). The file is opened at "
-		"https://ui.perfetto.dev, which reads it in the browser, or in chrome://tracing.\n\n"
-		"The run is made again from its command line and its trace, as `lockstep decisions` does, so that each "
-		"prompt piece, preemption and copy stands where it was. Where that cannot be (the trace is gone), or "
-		"with "
-		"--totals, phases come from each request's totals, and steps are there if they were recorded. A long "
-		"run is "
-		"cut by --from and --to, --requests and --steps; what was left out is said.\n\n"
-		"Exit status: 0, 1 when the file cannot be written or the run decides otherwise than it did, 2 when "
-		"there "
-		"is no such run or nothing is kept of it, 130 when interrupted.",
+	.about = "Every replica is a process, every request a track with its phases, every step a slice of the "
+		 "engine's track; counters show how many requests wait and run, what the batch is made of and how many "
+		 "KV blocks are taken (docs/timeline.md). RUN is a number, or `latest` (the default). The file is "
+		 "opened at https://ui.perfetto.dev, which reads it in the browser, or in chrome://tracing.\n\n"
+		 "The run is made again from its command line and its trace, as `lockstep decisions` does, so that "
+		 "each prompt piece, preemption and copy stands where it was. Where that cannot be (the trace is "
+		 "gone), or with --totals, phases come from each request's totals, and steps are there if they were "
+		 "recorded. A long run is cut by --from and --to, --requests and --steps; what was left out is "
+		 "said.\n\n"
+		 "Exit status: 0, 1 when the file cannot be written or the run decides otherwise than it did, 2 when "
+		 "there is no such run or nothing is kept of it, 130 when interrupted.",
 	.examples = "# the last run\n"
 		    "lockstep timeline -o trace.json\n"
 		    "# ten minutes of run 3, the 200 slowest requests\n"

@@ -268,14 +268,11 @@ const struct command cmd_trace_slice = {
 	.name = "trace slice",
 	.synopsis = "[OPTIONS] FILE OUT",
 	.summary = "Write part of a trace: a span of time, the first N, every k-th, a sample",
-	.about =
-		"Reads FILE, keeps the requests between --start and --end, of them the first --num-prompts, of them "
-		"one in --every, of them a --sample, and writes OUT (- is standard output), as lockstep's JSONL unless "
-		"--to says otherwise. Times count from the first arrival, in FILE and again in OUT. Requests that wait "
-		"for others count "
-		"as "
-		"arriving when they could start if serving took no time; where all they wait for is cut off, they "
-		"arrive then. Requests keep their ids.",
+	.about = "Reads FILE, keeps the requests between --start and --end, of them the first --num-prompts, of them "
+		 "one in --every, of them a --sample, and writes OUT (- is standard output), as lockstep's JSONL "
+		 "unless --to says otherwise. Times count from the first arrival, in FILE and again in OUT. Requests "
+		 "that wait for others count as arriving when they could start if serving took no time; where all they "
+		 "wait for is cut off, they arrive then. Requests keep their ids.",
 	.examples = "# ten minutes out of an hour\n"
 		    "lockstep trace slice --start 600 --end 1200 AzureLLMInferenceTrace_conv.csv ten_minutes.jsonl\n"
 		    "# a tenth of the load\n"

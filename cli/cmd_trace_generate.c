@@ -207,18 +207,13 @@ const struct command cmd_trace_generate = {
 	.name = "trace generate",
 	.synopsis = "[OPTIONS] OUT",
 	.summary = "Make a trace: lengths, arrivals, sessions with shared prefixes",
-	.about =
-		"Draws requests at random and writes them to OUT (- is standard output), as lockstep's JSONL unless "
-		"--to "
-		"or a name that ends in .csv says otherwise. Lengths, arrivals, turns, thinking times and the choice "
-		"of "
-		"system prompts each have a random stream of their own: changing one of them leaves the others' draws "
-		"as "
-		"they were.\n\n"
-		"The numbers come from a generator and functions of our own, so a seed gives the same file, byte for "
-		"byte, "
-		"on every machine. As ShareGPT's JSON (--to sharegpt) the file has invented text whose estimated token "
-		"counts are the lengths drawn.",
+	.about = "Draws requests at random and writes them to OUT (- is standard output), as lockstep's JSONL unless "
+		 "--to or a name that ends in .csv says otherwise. Lengths, arrivals, turns, thinking times and the "
+		 "choice of system prompts each have a random stream of their own: changing one of them leaves the "
+		 "others' draws as they were.\n\n"
+		 "The numbers come from a generator and functions of our own, so a seed gives the same file, byte for "
+		 "byte, on every machine. As ShareGPT's JSON (--to sharegpt) the file has invented text whose "
+		 "estimated token counts are the lengths drawn.",
 	.examples =
 		"# a Poisson stream like a conversation service\n"
 		"lockstep trace generate --num-prompts 5000 --request-rate 4 --input-len lognormal:1020,0.9,max=8192 "
