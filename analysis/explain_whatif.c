@@ -195,6 +195,15 @@ static bool copies_beside(struct whatif *w, const struct workload *load)
 	return say(w, "--kv-transfer overlap");
 }
 
+static bool read_ahead(struct whatif *w, const struct workload *load)
+{
+	(void)load;
+	if (w->s.engine.kv_prefetch || w->s.kv_offload_disk <= 0)
+		return false;
+	w->s.engine.kv_prefetch = true;
+	return say(w, "--kv-prefetch");
+}
+
 /* --- order and policy ---------------------------------------------------------------------------------------------- */
 
 static bool shortest_first(struct whatif *w, const struct workload *load)
@@ -281,7 +290,7 @@ static knob *const knobs[CAUSES][KNOBS] = {
 	[CAUSE_ORDER] = {first_come},
 	[CAUSE_PREEMPTED] = {more_memory, places_half, smaller_kv, share_prefixes},
 	[CAUSE_SWAPPED] = {more_memory, places_half, smaller_kv},
-	[CAUSE_TRANSFER] = {copies_beside, more_memory},
+	[CAUSE_TRANSFER] = {copies_beside, read_ahead, more_memory},
 	[CAUSE_STALLED] = {to_vllm_v1, to_sarathi, budget_double},
 	[CAUSE_HOST] = {plan_ahead},
 	[CAUSE_OTHERS_PREFILL] = {keep_kv, budget_half, to_sarathi, share_prefixes, one_more_replica},

@@ -464,6 +464,7 @@ void history_event(void *ctx, const struct event *ev)
 		break;
 	case EVENT_DROP:
 	case EVENT_COPY:
+	case EVENT_PREFETCH:
 		break;
 	}
 }

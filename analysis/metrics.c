@@ -384,7 +384,7 @@ int metrics_compute(struct metrics *m, const struct metrics_input *in, struct er
 	m->saved_bytes = in->stats->saved_blocks * in->page_bytes;
 	m->host_hit_bytes = (in->stats->host_hit_blocks + in->stats->disk_hit_blocks) * in->page_bytes;
 	m->disk_write_bytes = in->stats->demoted_blocks * in->page_bytes;
-	m->disk_read_bytes = in->stats->disk_hit_blocks * in->page_bytes;
+	m->disk_read_bytes = (in->stats->disk_hit_blocks + in->stats->prefetched_blocks) * in->page_bytes;
 	m->cold_hit_ratio = in->config->offload_host_blocks ? ratio((double)in->stats->cold_hit_tokens,
 								    (double)in->stats->prefix_lookups_tokens)
 							    : NAN;

@@ -133,6 +133,8 @@ static const struct scalar {
 	{"host_hit_bytes", "prefixes from host memory", "bytes", METRIC_NEUTRAL, false, M_COUNT, M(host_hit_bytes)},
 	{"disk_write_bytes", "prefixes to disk", "bytes", METRIC_NEUTRAL, false, M_COUNT, M(disk_write_bytes)},
 	{"disk_read_bytes", "prefixes from disk", "bytes", METRIC_NEUTRAL, false, M_COUNT, M(disk_read_bytes)},
+	{"prefetched_blocks", "prefix blocks read ahead", "blocks", METRIC_NEUTRAL, false, S_COUNT,
+	 S(prefetched_blocks)},
 	{"cold_dropped_blocks", "prefix blocks dropped", "blocks", METRIC_LOWER, false, S_COUNT,
 	 S(cold_dropped_blocks)},
 	{"unsaved_blocks", "prefix blocks not saved", "blocks", METRIC_LOWER, false, S_COUNT, S(unsaved_blocks)},

@@ -51,7 +51,7 @@ static void plain_settings(struct random_case *c)
 /* Memory behind the device's is not for these. */
 static void no_tiers(struct random_case *c)
 {
-	c->cfg.swap_blocks = c->cfg.offload_host_blocks = c->cfg.offload_disk_blocks = 0;
+	c->cfg.swap_blocks = c->cfg.offload_host_blocks = c->cfg.offload_disk_blocks = c->cfg.kv_prefetch = 0;
 	c->cfg.kv_transfer = KV_TRANSFER_SYNC;
 }
 

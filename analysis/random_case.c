@@ -264,6 +264,7 @@ static void draw_tiers(struct rng *r, struct random_case *c)
 	if (g->prefix_caching && g->kv_retention == RETAIN_FULL && chance(r, 60)) {
 		g->offload_host_blocks = (int32_t)between(r, 1, chance(r, 50) ? 6 : 2 * (int64_t)g->num_blocks);
 		g->offload_disk_blocks = chance(r, 60) ? (int32_t)between(r, 1, 2 * (int64_t)g->num_blocks) : 0;
+		g->kv_prefetch = g->offload_disk_blocks && chance(r, 50);
 		g->async_scheduling = false;
 		if (strcmp(c->policy->name, "vllm_v1") != 0 && strcmp(c->policy->name, "sarathi") != 0)
 			g->kv_transfer = KV_TRANSFER_SYNC;
@@ -290,7 +291,7 @@ void random_case_settings(struct random_case *c, int32_t attempt)
 		random_case_no_cache(c);
 		c->cfg.kv_retention = RETAIN_FULL;
 		c->cfg.kv_window = c->cfg.kv_sink = 0;
-		c->cfg.offload_host_blocks = c->cfg.offload_disk_blocks = 0;
+		c->cfg.offload_host_blocks = c->cfg.offload_disk_blocks = c->cfg.kv_prefetch = 0;
 	}
 	if (attempt > 4)
 		c->cfg.victim = VICTIM_DEFAULT;
@@ -510,8 +511,8 @@ void random_case_print(const struct random_case *c, FILE *f)
 	char predictor[40];
 	fprintf(f, "# victim %s, predictor %s\n", victim_names[g->victim], predict_text(&g->predictor, predictor));
 	if (g->swap_blocks || g->offload_host_blocks) {
-		fprintf(f, "# swap_blocks %d, offload to %d and %d, overlap %d", g->swap_blocks, g->offload_host_blocks,
-			g->offload_disk_blocks, g->kv_transfer);
+		fprintf(f, "# swap_blocks %d, offload to %d and %d, overlap %d, prefetch %d", g->swap_blocks,
+			g->offload_host_blocks, g->offload_disk_blocks, g->kv_transfer, g->kv_prefetch);
 		for (int i = 0; i < N_LINKS; i++)
 			fprintf(f, ", %s %lld + n x %lld ns", link_names[i], (long long)c->links.of[i].latency_ns,
 				(long long)link_copy_ns(&c->links, (enum link)i, 1) -

@@ -276,6 +276,8 @@ static void print_memory(FILE *f, const struct run_result *r)
 	fprintf(f, "%.3g GB back, ", (double)m->host_hit_bytes / 1e9);
 	fprintf(f, "%.3g GB to disk and %.3g GB back; ", (double)m->disk_write_bytes / 1e9,
 		(double)m->disk_read_bytes / 1e9);
+	if (r->stats.prefetched_blocks)
+		fprintf(f, "%s blocks read ahead, ", text_count(r->stats.prefetched_blocks, buf));
 	fprintf(f, "%s blocks dropped", text_count(r->stats.cold_dropped_blocks + r->stats.unsaved_blocks, buf));
 	value(f, "; steps waited ", m->transfer_share, "share", " % of their time for copies\n");
 }

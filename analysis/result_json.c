@@ -255,6 +255,7 @@ static void memory(struct jout *j, const struct run_result *r)
 	jout_int(j, "host_hit_blocks", r->stats.host_hit_blocks);
 	jout_int(j, "host_hit_bytes", m->host_hit_bytes);
 	jout_int(j, "disk_hit_blocks", r->stats.disk_hit_blocks);
+	jout_int(j, "prefetched_blocks", r->stats.prefetched_blocks);
 	jout_int(j, "disk_write_bytes", m->disk_write_bytes);
 	jout_int(j, "disk_read_bytes", m->disk_read_bytes);
 	jout_int(j, "cold_dropped_blocks", r->stats.cold_dropped_blocks);
@@ -424,6 +425,7 @@ static void serving(struct jout *j, const struct run_settings *s, const struct r
 	jout_real(j, "kv_offload_host", s->kv_offload_host);
 	jout_real(j, "kv_offload_disk", s->kv_offload_disk);
 	jout_text(j, "kv_transfer", kv_transfer_names[c->kv_transfer]);
+	jout_bool(j, "kv_prefetch", c->kv_prefetch);
 	jout_text(j, "hit_visible", c->hit_visible == HIT_VISIBLE_COMMIT ? "commit" : "alloc");
 	jout_text(j, "cache_at_start", "cold");
 	jout_text(j, "kv_retention", kv_retention_names[c->kv_retention]);

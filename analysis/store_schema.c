@@ -221,6 +221,7 @@ static const char *const migrations[] = {
 	"ALTER TABLE runs ADD COLUMN kv_offload_host REAL;" /* GiB */
 	"ALTER TABLE runs ADD COLUMN kv_offload_disk REAL;"
 	"ALTER TABLE runs ADD COLUMN kv_transfer TEXT;"
+	"ALTER TABLE runs ADD COLUMN kv_prefetch INTEGER;"
 	"ALTER TABLE runs ADD COLUMN kv_host_bandwidth REAL;" /* GB/s; NULL: the device's */
 	"ALTER TABLE runs ADD COLUMN kv_host_latency REAL;" /* us */
 	"ALTER TABLE runs ADD COLUMN kv_disk_bandwidth REAL;" /* NULL: 5 GB/s */

@@ -49,7 +49,7 @@ static const char run_columns[] =
 	"tensor_parallel_size, replicas, fleet, router, router_stale_ns, cost, backend, gpu_memory_utilization, "
 	"num_gpu_blocks_override, num_gpu_blocks, block_size, max_num_seqs, max_num_batched_tokens, max_model_len, "
 	"max_concurrency, abort_after_s, kv_cache, prefix_caching, prefix_cache, prefix_eviction, cache_salt, "
-	"cache_generated, swap_space, kv_offload_host, kv_offload_disk, kv_transfer, kv_host_bandwidth, "
+	"cache_generated, swap_space, kv_offload_host, kv_offload_disk, kv_transfer, kv_prefetch, kv_host_bandwidth, "
 	"kv_host_latency, "
 	"kv_disk_bandwidth, kv_disk_latency, hit_visible, cache_at_start, kv_retention, kv_window, kv_sink, "
 	"scheduling_policy, scheduling_params, "
@@ -108,6 +108,7 @@ static void bind_serving(struct binder *b, const struct run_settings *s, const s
 	bind_real(b, s->kv_offload_host);
 	bind_real(b, s->kv_offload_disk);
 	bind_text(b, kv_transfer_names[c->kv_transfer]);
+	bind_int(b, c->kv_prefetch);
 	bind_real(b, s->kv_host_bandwidth > 0 ? s->kv_host_bandwidth : NAN);
 	bind_real(b, s->kv_host_latency);
 	bind_real(b, s->kv_disk_bandwidth > 0 ? s->kv_disk_bandwidth : NAN);

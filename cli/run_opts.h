@@ -78,6 +78,9 @@ extern const char *const onoff_names[], *const hit_visible_names[];
 	  "--kv-offloading-size). Default 0.") \
 	X(s.kv_offload_disk, kv_offload_disk, "kv-offload-disk", OPT_DOUBLE, OPT_LIST, "GiB", 0, 1 << 20, NULL, \
 	  "Disk for what that host memory has no more room for. Default 0.") \
+	X(s.engine.kv_prefetch, kv_prefetch, "kv-prefetch", OPT_ONOFF, OPT_SWITCH, NULL, 0, 0, onoff_names, \
+	  "As a request arrives, read what its prompt begins with from disk to host memory, while it waits (HiCache). " \
+	  "Default off.") \
 	X(s.engine.kv_transfer, kv_transfer, "kv-transfer", OPT_CHOICE, OPT_LIST, "sync|overlap", 0, 0, \
 	  kv_transfer_names, "Copies of KV between tiers of memory: each step waits for them (sync, default), or they go on " \
 	  "beside it, and a request whose KV is on its way waits alone (overlap).") \

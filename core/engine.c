@@ -149,6 +149,8 @@ static int arrive(struct engine *g, int32_t req, int64_t arrival_ns, struct err 
 	engine_event(g, EVENT_ARRIVE, g->now_ns, req, g->waiting.count, 0);
 	if (why)
 		return turn_away(g, req, why, e);
+	if (g->cfg.kv_prefetch && offload_prefetch(g, req))
+		return err_set(e, g->fault.code, "%s", g->fault.text);
 	if (g->policy->desc->on_arrival)
 		g->policy->desc->on_arrival(g->policy->self, engine_plan(g), req);
 	return ERR_NONE;

@@ -43,6 +43,7 @@ struct engine_config {
 	enum kv_transfer kv_transfer;
 	/* Pages for what the prefix cache evicts: in host memory, and on disk behind it; 0 = none is kept. */
 	int32_t offload_host_blocks, offload_disk_blocks;
+	bool kv_prefetch; /* what a request's prompt begins with is read ahead from disk to host memory as the request arrives */
 	int32_t window; /* sliding window for batch.decode_ctx_window, tokens; 0 = none */
 	bool kv_off; /* no KV cache: every step computes every token again (--kv-cache off) */
 	bool prefix_caching; /* some prefix cache; prefix_cache says which, PREFIX_OFF then means hash */
@@ -101,6 +102,7 @@ struct engine_stats {
 	 * those for which there was no place; pages brought back from each tier. */
 	int64_t saved_blocks, demoted_blocks, cold_dropped_blocks, unsaved_blocks;
 	int64_t host_hit_blocks, disk_hit_blocks;
+	int64_t prefetched_blocks; /* read from disk ahead of their request: found in host memory then, unless they left again */
 	int64_t cold_hit_tokens; /* of prefix_hit_tokens, those found behind the device */
 	int64_t transfer_ns; /* steps only waited for copies between tiers */
 	int64_t prompt_tokens_computed; /* prefill tokens, padding not counted; recomputation included */

@@ -108,6 +108,53 @@ void offload_pin(struct engine *g, struct content_walk walk, int32_t n, bool pin
 	}
 }
 
+/* One content on disk into host memory, unless no page can be had there; *there: is it? */
+static int read_ahead(struct engine *g, uint64_t key, int32_t on_disk, bool *there)
+{
+	struct tiers *t = &g->tiers;
+	int32_t page;
+	cold_use(&t->disk, on_disk);
+	cold_pin(&t->disk, on_disk, true); /* what makes room for it may go to disk */
+	int code = host_page_for(g, key, &page);
+	cold_pin(&t->disk, on_disk, false);
+	*there = page != COLD_NONE;
+	if (code || !*there)
+		return code;
+	return tiers_plan_page(g, LINK_DISK_HOST, on_disk, host_id(t, page));
+}
+
+/* The books move at once: who is admitted before the bytes are there finds them in host memory all the same, and its copy to
+ * the device comes after those from disk. Half of host memory for one request at most, so that it does not push out
+ * everybody's. */
+int offload_prefetch(struct engine *g, int32_t req)
+{
+	const struct tiers *t = &g->tiers;
+	int32_t pages = (g->w->specs[req].prompt_tokens - 1) / g->cfg.block_size, most = (t->host.total + 1) / 2, n = 0;
+	struct content_walk walk;
+	bool on_device = true, there = true;
+	content_begin_salted(&walk, g->w, req, g->cfg.block_size, g->cfg.cache_salt);
+	for (int32_t i = 0; i < pages && n < most && there; i++) {
+		uint64_t key = content_next(&walk);
+		int32_t block;
+		on_device = on_device && kv_lookup_run(&g->pool, &key, 1, &block) == 1;
+		if (on_device)
+			continue;
+		int32_t on_host = cold_find(&t->host, key), on_disk = cold_find(&t->disk, key);
+		if (on_host != COLD_NONE)
+			cold_use(&g->tiers.host, on_host);
+		else if (on_disk == COLD_NONE)
+			break;
+		else if (read_ahead(g, key, on_disk, &there))
+			return ERR_MEMORY;
+		else
+			n += there;
+	}
+	g->stats.prefetched_blocks += n;
+	if (n)
+		engine_event(g, EVENT_PREFETCH, g->now_ns, req, n, 0);
+	return ERR_NONE;
+}
+
 /* One content of host memory into the block at `place` of the table. */
 static int load_page(struct engine *g, struct copy **c, const struct slot *s, int32_t page, int32_t place)
 {

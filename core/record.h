@@ -48,6 +48,7 @@ enum event_kind {
 	EVENT_LOAD, /* req; a = blocks of its prefix that come from host memory, b = from disk */
 	EVENT_LOADED, /* req: they, or those swapped in, are there; a = blocks */
 	EVENT_COPY, /* req; a = a block others hold as well, b = the one its content is copied to, which takes its place */
+	EVENT_PREFETCH, /* req; a = blocks of its prefix that are read ahead, from disk to host memory */
 };
 
 const char *event_name(enum event_kind k);

@@ -23,8 +23,8 @@ const char *const tier_names[] = {"device", "host", "disk", "peer", NULL};
 
 const char *event_name(enum event_kind k)
 {
-	static const char *const names[] = {"?",        "arrive",  "reject", "admit",   "chunk", "decode", "block",
-					    "preempt",  "finish",  "hold",   "release", "abort", "step",   "drop",
-					    "swap_out", "swap_in", "load",   "loaded",  "copy"};
-	return k <= EVENT_COPY ? names[k] : "?";
+	static const char *const names[] = {"?",        "arrive",  "reject", "admit",   "chunk", "decode",  "block",
+					    "preempt",  "finish",  "hold",   "release", "abort", "step",    "drop",
+					    "swap_out", "swap_in", "load",   "loaded",  "copy",  "prefetch"};
+	return k <= EVENT_PREFETCH ? names[k] : "?";
 }

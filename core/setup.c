@@ -75,6 +75,9 @@ int engine_config_resolve(struct engine_config *c, struct err *e)
 	if (c->offload_disk_blocks && !c->offload_host_blocks)
 		return err_set(e, ERR_INPUT,
 			       "--kv-offload-disk is reached through host memory: give --kv-offload-host as well");
+	if (c->kv_prefetch && !c->offload_disk_blocks)
+		return err_set(e, ERR_INPUT,
+			       "--kv-prefetch reads ahead what lies on disk: give --kv-offload-disk as well");
 	if (c->offload_host_blocks && !c->prefix_caching)
 		return err_set(e, ERR_INPUT,
 			       "--kv-offload-host keeps what a prefix cache evicts: give --prefix-cache as well");

@@ -5,7 +5,7 @@
 #define SUMS(X) \
 	X(steps) X(busy_ns) X(host_ns) X(outside_steps) X(finished) X(rejected) X(aborted) X(preemptions) X(recomputed_tokens) \
 	X(swaps) X(swap_refused) X(swap_out_blocks) X(swap_in_blocks) X(saved_blocks) X(demoted_blocks) X(cold_dropped_blocks) \
-	X(unsaved_blocks) X(host_hit_blocks) X(disk_hit_blocks) X(cold_hit_tokens) X(transfer_ns) \
+	X(unsaved_blocks) X(host_hit_blocks) X(disk_hit_blocks) X(prefetched_blocks) X(cold_hit_tokens) X(transfer_ns) \
 	X(prompt_tokens_computed) X(pad_tokens) X(output_tokens) X(wasted_tokens) X(prefix_lookups) X(prefix_hits) \
 	X(prefix_lookups_tokens) X(prefix_hit_tokens) X(prefix_lookups_blocks) X(forks) X(forked_tokens) X(copied_blocks) X(evicted_blocks) X(dropped_blocks) \
 	X(dropped_tokens) X(duplicate_blocks) X(kv_slot_ns) X(kv_token_ns) X(kv_internal_ns) X(kv_reserved_ns) X(kv_external_ns) X(kv_shared_ns)

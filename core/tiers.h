@@ -119,6 +119,9 @@ int offload_save(struct engine *g); /* right after the allocation; ERR_MEMORY in
 int32_t offload_count(const struct engine *g, struct content_walk walk, int32_t n);
 /* They stay there until offload_load. */
 void offload_pin(struct engine *g, struct content_walk walk, int32_t n, bool pinned);
+/* A request has come: what its prompt begins with and is on disk is read into host memory while it waits. ERR_MEMORY, in
+ * g->fault. */
+int offload_prefetch(struct engine *g, int32_t req);
 /* Pages from ... from + n - 1 of s's table are filled with the contents of the walk. */
 int offload_load(struct engine *g, struct slot *s, struct content_walk walk, int32_t from, int32_t n);
 

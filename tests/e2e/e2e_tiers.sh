@@ -28,6 +28,13 @@ expect "a disk behind it has" holds "$out" '.disk_hit_blocks > 150 and .disk_rea
 slow=$(jq .mean_ttft_ms <<<"$out")
 run "${cached[@]}" --kv-offload-host 0.06 --kv-offload-disk 1 --kv-disk-bandwidth 1000
 expect "and a faster one answers sooner" holds "$out" ".mean_ttft_ms < $slow"
+queued=("${cached[@]}" --max-num-seqs 1 --replay-speedup 1.6 --kv-offload-host 0.12 --kv-offload-disk 1 --kv-disk-bandwidth 1)
+run "${queued[@]}"
+expect "who waits finds its prefix on disk" holds "$out" '.completed == 24 and .disk_hit_blocks > 50 and .prefetched_blocks == 0'
+waited=$(jq .mean_ttft_ms <<<"$out")
+run "${queued[@]}" --kv-prefetch
+expect "or read ahead, and is answered sooner" holds "$out" ".completed == 24 and .prefetched_blocks > 50 and .host_hit_blocks > 50 and
+	.disk_read_bytes == (.disk_hit_blocks + .prefetched_blocks) * 2097152 and .mean_ttft_ms < $waited"
 run "${cached[@]}" --kv-offload-host 4 --kv-transfer overlap
 expect "steps go on beside the copies" holds "$out" '.completed == 24 and .host_hit_blocks == 16 * 12'
 run "${cached[@]}" --kv-offload-host 4 --prefix-cache radix
@@ -55,8 +62,15 @@ run replay --run 1 --db "$db" --no-db --json
 expect "the recording gives the same decisions" holds "$out" ".decision_hash == \"$hash\""
 run decisions 1 --db "$db"
 expect "which tell of what came back" has "$out" " load "
+run replay --dataset-path "$tmp/documents.jsonl" "${kernels[@]}" --db "$db" --check --kv-offload-host 0.0005 --kv-offload-disk 0.01 \
+	--kv-offload-dir "$tmp" --kv-prefetch
+expect "real pages are read ahead" holds "$out" '.completed == 24 and .prefetched_blocks > 10 and .host_hit_blocks > 10'
+hash=$(jq -r .decision_hash <<<"$out")
+run replay --run 2 --db "$db" --no-db --json
+expect "in a recording as well" holds "$out" ".decision_hash == \"$hash\""
 
 expect "a disk alone" refused "give --kv-offload-host as well" "${cached[@]}" --kv-offload-disk 1
+expect "nothing to read ahead" refused "give --kv-offload-disk as well" "${cached[@]}" --kv-offload-host 1 --kv-prefetch
 expect "nothing to keep" refused "give --prefix-cache as well" "${cached[@]}" --prefix-cache off --kv-offload-host 1
 expect "a policy that never swaps" refused "never swaps requests out" "${crowded[@]}" --policy sarathi --swap-space 1
 expect "dropping and keeping" refused "cannot go with dropping tokens" "${cached[@]}" --kv-offload-host 1 --kv-retention window --kv-window 64

@@ -25,6 +25,7 @@ struct scene {
 	enum prefix_eviction eviction;
 	int32_t swap_blocks, host_blocks, disk_blocks; /* behind the device */
 	enum kv_transfer transfer;
+	bool prefetch;
 	bool forks; /* some requests go on where another was */
 };
 
@@ -83,6 +84,8 @@ static const struct scene scenes[] = {
 	 .transfer = KV_TRANSFER_OVERLAP},
 	{"disk", 24, .only = "sarathi", .params = "watermark=0", .cache = PREFIX_HASH, .host_blocks = 3,
 	 .disk_blocks = 8},
+	{"prefetch", 22, .only = "vllm_v1", .cache = PREFIX_HASH, .host_blocks = 4, .disk_blocks = 12,
+	 .prefetch = true},
 	{"forks", 60, .budget = 96, .forks = true},
 	{"forks-cached", 60, .only = "vllm_v1", .budget = 96, .cache = PREFIX_HASH, .forks = true},
 };
@@ -167,6 +170,7 @@ static char *log_of(const struct policy_desc *d, const struct scene *c)
 	s.cfg.offload_host_blocks = c->host_blocks;
 	s.cfg.offload_disk_blocks = c->disk_blocks;
 	s.cfg.kv_transfer = c->transfer;
+	s.cfg.kv_prefetch = c->prefetch;
 	s.links.page_bytes = 8;
 	for (int i = 0; i < N_LINKS; i++)
 		s.links.of[i].bytes_per_s = 1000000000;

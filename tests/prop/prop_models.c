@@ -59,7 +59,7 @@ static struct engine_config config_of(const struct random_case *c)
 	cfg.kv_retention = RETAIN_FULL;
 	cfg.kv_window = cfg.kv_sink = 0;
 	/* On the device alone. */
-	cfg.swap_blocks = cfg.offload_host_blocks = cfg.offload_disk_blocks = 0;
+	cfg.swap_blocks = cfg.offload_host_blocks = cfg.offload_disk_blocks = cfg.kv_prefetch = 0;
 	return cfg;
 }
 

@@ -133,6 +133,57 @@ static void host_memory_overflows_to_disk(void)
 	sched_free(&s);
 }
 
+/* Host memory holds four blocks: P's and Q's, until X takes R's at 290 and P's go to disk, 290-306, for R's, 306-322. X's steps
+ * begin at 322, 332 and 342. P is asked for again at 295, heard of at 332, and waits for X's blocks until 352, of which two are
+ * full.
+ *   read ahead  Q's pages leave for disk, 332-348, and P's take their place, 348-364. R's leave, 352-368, for X's, 368-384; then P's
+ *               come up, 384-400, and its token, 400-410.
+ *   else        Q's leave, 352-368, for X's, 368-384, and R's, 368-384, for P's, 384-400, which come up 400-416: 416-426. */
+static void what_waits_is_read_ahead(void)
+{
+	for (int ahead = 0; ahead < 2; ahead++) {
+		struct sched s;
+		offload_init(&s, PREFIX_HASH, 4, 8, KV_TRANSFER_SYNC);
+		s.cfg.kv_prefetch = ahead;
+		ask(&s, 200, R);
+		sched_add(&s, 290, 9, 4);
+		ask(&s, 295, P);
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		TIMES(s, 3, 290, 332, 352);
+		CHECK_INT(s.requests[4].cached_tokens, 8);
+		CHECK_INT(s.stats.cold_dropped_blocks, 0);
+		CHECK_INT(s.stats.prefetched_blocks, ahead ? 2 : 0);
+		CHECK_INT(s.stats.host_hit_blocks, ahead ? 2 : 0);
+		CHECK_INT(s.stats.disk_hit_blocks, ahead ? 0 : 2);
+		CHECK_INT(sched_count(&s, EVENT_PREFETCH, 4), ahead);
+		CHECK_INT(sched_event(&s, EVENT_LOAD, 4, 0).a, ahead ? 2 : 0);
+		TIMES(s, 4, 352, ahead ? 410 : 426, ahead ? 410 : 426);
+		sched_free(&s);
+	}
+}
+
+/* Admitted as it arrives, it finds in host memory what is still on its way there: the copy to the device comes after. */
+static void reading_ahead_is_never_too_early(void)
+{
+	int64_t first[2];
+	for (int ahead = 0; ahead < 2; ahead++) {
+		struct sched s;
+		offload_init(&s, PREFIX_HASH, 4, 8, KV_TRANSFER_SYNC);
+		s.cfg.kv_prefetch = ahead;
+		ask(&s, 200, R);
+		sched_add(&s, 300, 9, 1);
+		ask(&s, 400, P);
+		CHECK_INT(sched_run(&s), ERR_NONE);
+		CHECK_INT(s.requests[4].cached_tokens, 8);
+		CHECK_INT(s.stats.prefetched_blocks, ahead ? 2 : 0);
+		CHECK_INT(s.requests[4].first_sched_ns, 400);
+		first[ahead] = s.requests[4].first_token_ns;
+		sched_free(&s);
+	}
+	CU_ASSERT(first[1] >= 400 + 16 + 16 + 10); /* from disk, to the device, one step */
+	CU_ASSERT(first[1] <= first[0]);
+}
+
 /* Neither has room for much: what is lost is counted, and computed again. */
 static void the_last_tier_drops(void)
 {
@@ -161,6 +212,11 @@ static void what_does_not_go_together_is_said(void)
 	CHECK_INT(sched_run(&s), ERR_INPUT);
 	HAS(s.err.text, "--kv-offload-host");
 	sched_free(&s);
+	offload_init(&s, PREFIX_HASH, 4, 0, KV_TRANSFER_SYNC);
+	s.cfg.kv_prefetch = true;
+	CHECK_INT(sched_run(&s), ERR_INPUT);
+	HAS(s.err.text, "--kv-offload-disk");
+	sched_free(&s);
 	offload_init(&s, PREFIX_HASH, 4, 0, KV_TRANSFER_OVERLAP);
 	s.policy = "vllm_v0";
 	CHECK_INT(sched_run(&s), ERR_INPUT);
@@ -176,6 +232,8 @@ int main(void)
 		{"a_request_waits_alone_for_its_prefix", a_request_waits_alone_for_its_prefix},
 		{"others_go_on_meanwhile", others_go_on_meanwhile},
 		{"host_memory_overflows_to_disk", host_memory_overflows_to_disk},
+		{"what_waits_is_read_ahead", what_waits_is_read_ahead},
+		{"reading_ahead_is_never_too_early", reading_ahead_is_never_too_early},
 		{"the_last_tier_drops", the_last_tier_drops},
 		{"what_does_not_go_together_is_said", what_does_not_go_together_is_said},
 	};
