@@ -16,8 +16,8 @@
 
 static struct workload work;
 
-/* Forty requests with shared beginnings, in bursts, more than the memory holds at once; some wait for others. */
-static void make_work(void)
+/* Forty requests with shared beginnings, in bursts, more than the memory holds at once; some wait for others, or are forks. */
+static void make_work_of(bool forks)
 {
 	struct rng r;
 	struct err e = {0};
@@ -36,9 +36,16 @@ static void make_work(void)
 			workload_add_hash(&work, k < 2 ? 10 + (uint64_t)k : 1000 + 10 * (uint64_t)i + (uint64_t)k, &e);
 		workload_add(&work, &s, &e);
 	}
+	for (int i = 0; forks && i < 2; i++)
+		workload_fork(&work, parents[i], children[i], 20, i == 0, &e);
 	workload_link(&work, parents, children, 2, &e);
 	workload_set_max_tokens(&work, MAX_TOKENS_MAX, 64);
 	CHECK_INT(e.code, ERR_NONE);
+}
+
+static void make_work(void)
+{
+	make_work_of(false);
 }
 
 struct setup {
@@ -47,6 +54,8 @@ struct setup {
 	const char *router; /* of three replicas */
 	const char *fleet; /* of such as differ, or NULL */
 	const char *db;
+	double swap, host, disk; /* GiB behind 20 blocks of 2 MiB */
+	enum kv_transfer transfer;
 };
 
 static int store_and_run(const struct run_settings *s, const char *path, struct run_result *r, struct err *e)
@@ -86,7 +95,12 @@ static int once(void *ctx, char text[1024])
 	s.replicas = u->router ? 3 : 1;
 	s.router = u->router;
 	s.fleet = u->fleet;
-	s.num_gpu_blocks_override = u->with_model ? 0 : 20;
+	s.swap_space = u->swap;
+	s.kv_offload_host = u->host;
+	s.kv_offload_disk = u->disk;
+	s.engine.kv_transfer = u->transfer;
+	s.engine.kv_prefetch = u->disk > 0;
+	s.num_gpu_blocks_override = u->with_model && !u->swap && !u->host ? 0 : 20;
 	s.model = u->with_model ? "llama-3.1-8b" : NULL;
 	s.device = u->with_model ? "h100-sxm" : NULL;
 	if (u->db)
@@ -162,6 +176,34 @@ static void replicas_that_differ_survive(void)
 	workload_free(&work);
 }
 
+static void tiers_survive(void)
+{
+	struct setup swap = {.policy = "vllm_v0",
+			     .params = "preemption_mode=swap",
+			     .cost = "constant:10ms",
+			     .with_model = true,
+			     .swap = 0.02};
+	struct setup offload = {.policy = "vllm_v1",
+				.cost = "constant:10ms",
+				.with_model = true,
+				.prefix_caching = true,
+				.host = 0.02,
+				.disk = 0.1,
+				.transfer = KV_TRANSFER_OVERLAP};
+	make_work();
+	CU_ASSERT(failing_mem_each(once, &swap, 0) > 10);
+	CU_ASSERT(failing_mem_each(once, &offload, 0) > 10);
+	workload_free(&work);
+}
+
+static void forks_survive(void)
+{
+	struct setup u = {.policy = "vllm_v1", .cost = "constant:10ms", .prefix_caching = true};
+	make_work_of(true);
+	CU_ASSERT(failing_mem_each(once, &u, 0) > 10);
+	workload_free(&work);
+}
+
 static void the_database_survives(void)
 {
 	struct setup u = {.policy = "chunked", .cost = "constant:10ms", .db = temp_path("a.db")};
@@ -179,6 +221,8 @@ int main(void)
 		{"model_and_device_survive", model_and_device_survive},
 		{"replicas_survive", replicas_survive},
 		{"replicas_that_differ_survive", replicas_that_differ_survive},
+		{"tiers_survive", tiers_survive},
+		{"forks_survive", forks_survive},
 		{"the_database_survives", the_database_survives},
 	};
 	return SUITE_RUN("failmem_run", tests);

@@ -289,6 +289,7 @@ static void judge_request(struct machine *m, const struct random_case *c, struct
 /* What was seen, so that a run says what it was a test of. */
 struct seen {
 	int64_t tokens, preempted, recomputed, hit, padded, wasted, kv_off, eos, dropped, exactly, forked, copied;
+	int64_t swapped, from_host, from_disk, ahead; /* pages */
 };
 
 static void count(const struct machine *m, struct seen *seen)
@@ -302,6 +303,10 @@ static void count(const struct machine *m, struct seen *seen)
 	seen->padded += t.pad_tokens;
 	seen->forked += t.forked_tokens;
 	seen->copied += t.copied_blocks;
+	seen->swapped += t.swap_in_blocks;
+	seen->from_host += t.host_hit_blocks;
+	seen->from_disk += t.disk_hit_blocks;
+	seen->ahead += t.prefetched_blocks;
 	seen->wasted += t.wasted_tokens;
 	seen->dropped += t.dropped_tokens;
 	seen->exactly += m->lossy ? 0 : t.dropped_tokens;
@@ -385,12 +390,13 @@ static void sum_up(void *ctx)
 	const struct seen *s = &((struct trial *)ctx)->seen;
 	printf("%lld tokens, %lld preemptions (%lld tokens computed again), %lld tokens from the prefix cache, %lld of "
 	       "padding, %lld of parents of forks (%lld pages copied), %lld wasted, %lld runs without a KV cache, %lld "
-	       "requests ended by a token, %lld tokens "
-	       "dropped (%lld of them "
-	       "without any change)\n",
+	       "requests ended by a token, %lld tokens dropped (%lld of them without any change)\n",
 	       (long long)s->tokens, (long long)s->preempted, (long long)s->recomputed, (long long)s->hit,
 	       (long long)s->padded, (long long)s->forked, (long long)s->copied, (long long)s->wasted,
 	       (long long)s->kv_off, (long long)s->eos, (long long)s->dropped, (long long)s->exactly);
+	printf("pages that came back: %lld swapped in, %lld of prefixes from host memory, %lld from disk; %lld read "
+	       "ahead\n",
+	       (long long)s->swapped, (long long)s->from_host, (long long)s->from_disk, (long long)s->ahead);
 }
 
 static int32_t largest(int64_t k)
