@@ -248,8 +248,10 @@ static int run_rank(struct job *j)
 			local.ops->close(local.self);
 		return 2; /* rank 0 finds the same, and says so */
 	}
-	ranks_serve(&j->ranks, &j->plan, &local, rc ? &e : NULL);
-	j->ranks.api->close();
+	if (ranks_serve(&j->ranks, &j->plan, &local, rc ? &e : NULL))
+		sleep(2); /* rank 0 ends the job before, where its MPI does that */
+	else
+		j->ranks.api->close();
 	return 0;
 }
 

@@ -1,5 +1,7 @@
-/* sweep_ranks.c: what ranks say to each other. Messages are a header, with an answer behind it where there is one. MPI has no
- * waiting that leaves the CPU to others, so both sides look for messages between short waits for their own workers. */
+/* sweep_ranks.c: what ranks say to each other. Messages are a header, with an answer behind it where there is one, in pieces so small
+ * that MPI sends them at once: of a larger message the receiver would wait for the rest, for ever where the sender dies in
+ * between. MPI has no waiting that leaves the CPU to others, so both sides look for messages between short waits for their own
+ * workers. */
 #include "cli/sweep_ranks.h"
 
 #include <stdio.h>
@@ -14,6 +16,7 @@
 
 enum {
 	WAIT_MS = 1, /* between looks for messages */
+	PIECE = 2048, /* bytes; Open MPI's shared memory sends 4 KiB eagerly, networks more */
 	PATIENCE_S = 30, /* without a word from a rank; LOCKSTEP_MPI_PATIENCE */
 };
 
@@ -44,6 +47,8 @@ struct rank {
 	double heard_s;
 	bool lost;
 	char host[64];
+	struct message in; /* what it is saying: so many bytes of it have come */
+	int32_t got;
 };
 
 struct ranked {
@@ -52,7 +57,6 @@ struct ranked {
 	struct rank *at; /* [n ranks] */
 	int64_t *index; /* [n ranks x local.n] the worker's point, -1: idle */
 	double patience_s, told_s;
-	struct message in;
 };
 
 static double now_s(void)
@@ -185,12 +189,25 @@ static bool find_lost(struct ranked *k, int32_t *worker, struct sweep_answer *an
 	return false;
 }
 
-static bool hear(struct ranked *k, int32_t from, int32_t bytes, int32_t *worker, enum pool_event *event,
-		 struct sweep_answer *answer)
+/* One more piece of what a rank is saying; true: it has said all of it. */
+static bool piece_together(struct rank *r, const char *piece, int32_t bytes)
 {
-	const struct message *m = &k->in;
+	if (r->got + bytes > (int32_t)sizeof r->in)
+		r->got = 0; /* no rank of this program says that */
+	memcpy((char *)&r->in + r->got, piece, (size_t)bytes);
+	r->got += bytes;
+	if (r->got < HEADER || (r->in.kind == SAY_ANSWER && r->got < (int32_t)sizeof r->in))
+		return false;
+	r->got = 0;
+	return true;
+}
+
+static bool hear(struct ranked *k, int32_t from, const char *piece, int32_t bytes, int32_t *worker,
+		 enum pool_event *event, struct sweep_answer *answer)
+{
+	const struct message *m = &k->at[from].in;
 	k->at[from].heard_s = now_s();
-	if (m->kind != SAY_ANSWER || bytes != (int32_t)sizeof *m || k->at[from].lost || m->worker < 0 ||
+	if (!piece_together(&k->at[from], piece, bytes) || m->kind != SAY_ANSWER || k->at[from].lost || m->worker < 0 ||
 	    m->worker >= k->local.n)
 		return false;
 	*worker = from * k->local.n + m->worker;
@@ -216,13 +233,13 @@ static int ranked_take(void *self, int32_t timeout_ms, int32_t *worker, enum poo
 		       struct sweep_answer *answer, struct err *e)
 {
 	struct ranked *k = self;
-	char why[600];
+	char why[600], piece[PIECE];
 	int32_t from, bytes, waited_ms = 0;
 	for (;;) {
-		if (!k->ranks->api->receive(&from, &k->in, sizeof k->in, &bytes, why, sizeof why))
+		if (!k->ranks->api->receive(&from, piece, sizeof piece, &bytes, why, sizeof why))
 			return err_set(e, ERR_IO, "%s", why);
 		if (bytes > 0) {
-			if (hear(k, from, bytes, worker, event, answer))
+			if (hear(k, from, piece, bytes, worker, event, answer))
 				return ERR_NONE;
 			continue;
 		}
@@ -241,10 +258,18 @@ static int ranked_take(void *self, int32_t timeout_ms, int32_t *worker, enum poo
 	}
 }
 
+static bool any_lost(const struct ranked *k)
+{
+	bool lost = false;
+	for (int32_t i = 1; i < k->ranks->n; i++)
+		lost |= k->at[i].lost || now_s() - k->at[i].heard_s > k->patience_s;
+	return lost;
+}
+
 static void ranked_close(void *self)
 {
 	struct ranked *k = self;
-	const struct message m = {.kind = SAY_END};
+	const struct message m = {.kind = SAY_END, .event = k->at && any_lost(k)};
 	for (int32_t i = 1; k->at && i < k->ranks->n; i++)
 		say(k, i, &m);
 	if (k->local.ops)
@@ -289,11 +314,7 @@ int pool_ranks(struct pool *out, struct ranks *r, const struct sweep_plan *p, st
 
 bool pool_ranks_lost(const struct pool *p)
 {
-	const struct ranked *k = p->self;
-	bool lost = false;
-	for (int32_t i = 1; p->ops == &ranked_ops && i < k->ranks->n; i++)
-		lost |= k->at[i].lost || now_s() - k->at[i].heard_s > k->patience_s;
-	return lost;
+	return p->ops == &ranked_ops && any_lost(p->self);
 }
 
 /* --- the others --------------------------------------------------------------------------------------------------- */
@@ -316,6 +337,16 @@ static void give_up(struct ranks *r, const char *why)
 	r->api->abort(2);
 }
 
+static bool send_answer(struct ranks *r, const struct message *m, char *why, size_t size)
+{
+	for (int32_t at = 0; at < (int32_t)sizeof *m; at += PIECE) {
+		int32_t left = (int32_t)sizeof *m - at;
+		if (!r->api->send(0, (const char *)m + at, left < PIECE ? left : PIECE, why, size))
+			return false;
+	}
+	return true;
+}
+
 static void answer_all(struct ranks *r, struct pool *local, struct message *m, double *told_s)
 {
 	struct err e = {0};
@@ -329,13 +360,14 @@ static void answer_all(struct ranks *r, struct pool *local, struct message *m, d
 			return;
 		m->kind = SAY_ANSWER;
 		m->event = (int32_t)event;
-		if (!r->api->send(0, m, sizeof *m, why, sizeof why))
+		if (!send_answer(r, m, why, sizeof why))
 			give_up(r, why);
 		*told_s = now_s();
 	}
 }
 
-static void serve(struct ranks *r, struct pool *local, struct message *m)
+/* True: some rank is lost, so that all of them can no longer end together. */
+static bool serve(struct ranks *r, struct pool *local, struct message *m)
 {
 	char why[600];
 	struct err e = {0};
@@ -347,7 +379,7 @@ static void serve(struct ranks *r, struct pool *local, struct message *m)
 		if (bytes > 0) {
 			heard_s = now_s();
 			if (m->kind == SAY_END)
-				return;
+				return m->event;
 			if (m->kind == SAY_POINT && local->ops->give(local->self, m->worker, m->index, &e))
 				give_up(r, e.text);
 			continue;
@@ -364,7 +396,7 @@ static void serve(struct ranks *r, struct pool *local, struct message *m)
 	}
 }
 
-void ranks_serve(struct ranks *r, const struct sweep_plan *p, struct pool *local, const struct err *own)
+bool ranks_serve(struct ranks *r, const struct sweep_plan *p, struct pool *local, const struct err *own)
 {
 	struct message *m = mem_alloc(sizeof *m);
 	struct err no_memory = {0};
@@ -372,9 +404,9 @@ void ranks_serve(struct ranks *r, const struct sweep_plan *p, struct pool *local
 		err_no_memory(&no_memory, "a rank");
 		own = &no_memory;
 	}
-	if (begin(r, p, local, own) && m)
-		serve(r, local, m);
+	bool lost = begin(r, p, local, own) && m && serve(r, local, m);
 	if (local->ops)
 		local->ops->close(local->self);
 	mem_free(m);
+	return lost;
 }

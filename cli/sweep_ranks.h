@@ -18,8 +18,9 @@ int pool_ranks(struct pool *out, struct ranks *r, const struct sweep_plan *p, st
 void ranks_dismiss(struct ranks *r);
 
 /* Any other rank: gives what rank 0 sends to `local` (taken over), until that says that it is the end. own: what kept it from
- * being ready, told to rank 0; local->ops may be NULL then. */
-void ranks_serve(struct ranks *r, const struct sweep_plan *p, struct pool *local, const struct err *own);
+ * being ready, told to rank 0; local->ops may be NULL then. True: a rank was lost, so that
+ * MPI cannot be closed: rank 0 ends the job. */
+bool ranks_serve(struct ranks *r, const struct sweep_plan *p, struct pool *local, const struct err *own);
 
 /* Whether ranks went silent: MPI then cannot be closed, only aborted. */
 bool pool_ranks_lost(const struct pool *p);

@@ -2,10 +2,17 @@
 #include "cli/mpi/mpi_api.h"
 
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-enum { TAG = 1 };
+enum {
+	TAG = 1,
+	ABORT_S = 5, /* an abort takes milliseconds; where a rank is dead and the job goes on, it may never end */
+};
+
+static volatile sig_atomic_t abort_status;
 
 static bool fine(int rc, const char *what, char *why, size_t size)
 {
@@ -69,8 +76,17 @@ static void close_mpi(void)
 	MPI_Finalize();
 }
 
+static void leave(int sig)
+{
+	(void)sig;
+	_exit(abort_status);
+}
+
 static void abort_mpi(int status)
 {
+	abort_status = status;
+	signal(SIGALRM, leave);
+	alarm(ABORT_S);
 	MPI_Abort(MPI_COMM_WORLD, status);
 	abort();
 }

@@ -58,7 +58,7 @@ cat >"$tmp/long.json" <<END
 END
 points() { sqlite3 "$db" "select count(*) from sweep_points join sweeps using (sweep_id) where name = 'long' $1" 2>/dev/null || echo 0; }
 begin_long() {
-	mpirun --oversubscribe "$@" -n 4 "$LOCKSTEP" sweep "$tmp/long.json" --db "$db" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
+	mpirun --timeout 60 --oversubscribe "$@" -n 4 "$LOCKSTEP" sweep "$tmp/long.json" --db "$db" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null &
 	pid=$!
 	local before
 	before=$(points "")
