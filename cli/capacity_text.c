@@ -159,8 +159,7 @@ static void print_intensity(const struct capacity_view *v)
 		printf("  attention, decode     g S/(S+g) = %.2f with g = %g query heads per KV head, S = %.0f\n",
 		       g * s / (s + g), g, s);
 		printf("  attention, prefill    S g/(1+g) = %.0f for the full square of S = %.0f, %.0f for the causal "
-		       "half (S/2 "
-		       "and S/4 for g = 1)\n",
+		       "half (S/2 and S/4 for g = 1)\n",
 		       p * g / (1 + g), p, (p + 1) * g / (1 + g) / 2);
 	}
 	printf("  MLP                   tends to B x T: %d for a decode batch of %d, %" PRId64 " for a prompt\n\n",

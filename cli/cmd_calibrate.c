@@ -318,19 +318,14 @@ const struct command cmd_calibrate = {
 	.synopsis = "[OPTIONS] --measured FILE --model MODEL --device DEVICE [--dataset-path FILE]",
 	.summary = "Fit the simulator's cost parameters to a log of a real server",
 	.about = "Simulates the workload of a real server's log under many candidate cost parameters and keeps those "
-		 "whose "
-		 "request times come closest on the first part of the log. The rest of the log takes no part in it and "
-		 "says "
-		 "how well they do. Prints each parameter with its uncertainty, the errors before and after on both "
-		 "parts, "
-		 "and the --cost-model to use from then on; stores all of it in the database.\n\n"
+		 "whose request times come closest on the first part of the log. The rest of the log takes no part in "
+		 "it and says how well they do. Prints each parameter with its uncertainty, the errors before and "
+		 "after on both parts, and the --cost-model to use from then on; stores all of it in the database.\n\n"
 		 "A parameter that the log cannot tell (nothing depends on it, or anything does as well) is named and "
-		 "stays as "
-		 "the device has it. Ctrl-C ends the search with the best so far. docs/calibrate.md tells the "
-		 "details.\n\n"
+		 "stays as the device has it. Ctrl-C ends the search with the best so far. docs/calibrate.md tells "
+		 "the details.\n\n"
 		 "Exit status: 0 when it was fitted, 1 when the log determines nothing, or not what --params asked "
-		 "for, 2 when "
-		 "the input is wrong, 130 when it was interrupted.",
+		 "for, 2 when the input is wrong, 130 when it was interrupted.",
 	.examples = "# vLLM on an RTX 4090, the trace for what prompts share\n"
 		    "lockstep calibrate --measured vllm_rtx4090/requests.jsonl --dataset-path sharegpt.jsonl \\\n"
 		    "    --model llama-3.1-8b --device rtx-4090 --num-gpu-blocks-override 2588\n"

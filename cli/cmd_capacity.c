@@ -504,15 +504,11 @@ const struct command cmd_capacity = {
 	.synopsis = "--model MODEL [--device DEVICE] [OPTIONS]",
 	.summary = "What fits on a device, and what it could reach at best",
 	.about = "Counts the weights, the KV cache per token, what an engine sets aside, and from them the KV blocks "
-		 "and the "
-		 "sessions that fit at once. Then it shows what each operator of a prefill and of a decode step "
-		 "computes and "
-		 "moves, whether compute or memory bounds it, and the time to first token, time per output token, "
-		 "tokens per "
-		 "second and dollars per million tokens an ideal engine would reach.\n\n"
-		 "With --max-latency or --min-batch every built-in device is asked for the largest batch that fits and "
-		 "keeps "
-		 "the bound, and they are ranked by dollars per million output tokens.\n\n"
+		 "and the sessions that fit at once. Then it shows what each operator of a prefill and of a decode "
+		 "step computes and moves, whether compute or memory bounds it, and the time to first token, time per "
+		 "output token, tokens per second and dollars per million tokens an ideal engine would reach.\n\n"
+		 "With --max-latency or --min-batch every built-in device is asked for the largest batch that fits "
+		 "and keeps the bound, and they are ranked by dollars per million output tokens.\n\n"
 		 "GB are decimal (1e9 bytes), GiB binary. The formulas are in docs/capacity.md and docs/cost-model.md.",
 	.examples = "# What a 7B model leaves on an 80 GB A100\n"
 		    "lockstep capacity --model mistral-7b --device a100-80g\n"

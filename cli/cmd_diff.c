@@ -361,15 +361,13 @@ const struct command cmd_diff = {
 	.synopsis = "[OPTIONS] RUN RUN",
 	.summary = "Find the first decision in which two stored runs differ",
 	.about = "Makes both runs again, as `lockstep decisions` does, and compares what they decide, step by step. "
-		 "Prints "
-		 "the first step that differs as each of them has it, what was running and waiting just before, when "
-		 "their "
-		 "clocks first differ, and which of their settings do. A run is a number, or `latest`.\n\n"
-		 "Times do not count unless --times says so: a simulation and the same schedule on real kernels decide "
-		 "alike as long as their clocks let them.\n\n"
+		 "Prints the first step that differs as each of them has it, what was running and waiting just "
+		 "before, when their clocks first differ, and which of their settings do. A run is a number, or "
+		 "`latest`.\n\n"
+		 "Times do not count unless --times says so: a simulation and the same schedule on real kernels "
+		 "decide alike as long as their clocks let them.\n\n"
 		 "Exit status: 0 when they decide alike, 1 when they do not (or one decides otherwise than it did), 2 "
-		 "when "
-		 "they cannot be compared, 130 when interrupted.",
+		 "when they cannot be compared, 130 when interrupted.",
 	.examples =
 		"# does block size matter to this trace?\n"
 		"lockstep compare --policies chunked --block-size 16,32 --model llama-3.1-8b --device l4 trace.jsonl\n"

@@ -423,14 +423,12 @@ const struct command cmd_generate = {
 	.synopsis = "[OPTIONS] --weights WEIGHTS",
 	.summary = "Continue a prompt on real kernels",
 	.about = "Loads a model of the Llama kind (Llama, Mistral, Qwen2, Qwen3), computes the prompt, samples token "
-		 "after "
-		 "token and prints the text as it comes, beginning with the prompt. Without a tokenizer, token ids are "
-		 "printed. Speeds and what ran go to stderr.\n\n"
-		 "Weights come from safetensors (bf16, f16 or f32; several files too), from a .bin of llama2.c, or are "
-		 "random, which is enough to measure with. They may be held in fewer bits than they came in; "
+		 "after token and prints the text as it comes, beginning with the prompt. Without a tokenizer, token "
+		 "ids are printed. Speeds and what ran go to stderr.\n\n"
+		 "Weights come from safetensors (bf16, f16 or f32; several files too), from a .bin of llama2.c, or "
+		 "are random, which is enough to measure with. They may be held in fewer bits than they came in; "
 		 "--compare-weights and --compare-kv tell what that costs: how far the logits move along the same "
-		 "text, in "
-		 "relative norm, and how often the greedy token stays the same.\n\n"
+		 "text, in relative norm, and how often the greedy token stays the same.\n\n"
 		 "Exit status: 0; 2 when the input is at fault; 130 when interrupted (what has been said until then "
 		 "stays).",
 	.examples = "# llama2.c's smallest model, greedily\n"

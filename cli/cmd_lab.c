@@ -84,11 +84,9 @@ const struct command cmd_lab_list = {
 	.name = "lab list",
 	.synopsis = "[--json]",
 	.summary = "List the labs",
-	.about = "Labs are exercises about batching, KV memory and scheduling, done with this program: a page to read, "
-		 "questions "
-		 "to answer before running anything, a file to fill in or to write, and a grader. They need no GPU and "
-		 "no "
-		 "download, and give the same numbers on every machine.",
+	.about = "Labs are exercises about batching, KV memory and scheduling, done with this program: a page to "
+		 "read, questions to answer before running anything, a file to fill in or to write, and a grader. "
+		 "They need no GPU and no download, and give the same numbers on every machine.",
 	.examples = "lockstep lab list\n",
 	.opts = list_opts,
 	.n_opts = sizeof list_opts / sizeof *list_opts,
@@ -126,10 +124,8 @@ const struct command cmd_lab_start = {
 	.synopsis = "LAB [FOLDER]",
 	.summary = "Make a folder with what a lab needs",
 	.about = "Makes FOLDER (lab-LAB if none is given) with the lab's page, README.md, and the file to start from. "
-		 "Nothing that "
-		 "is there already is touched. LAB is a number of `lockstep lab list`, or a folder with a lab of your "
-		 "own "
-		 "(docs/labs/README.md tells how to write one).",
+		 "Nothing that is there already is touched. LAB is a number of `lockstep lab list`, or a folder with "
+		 "a lab of your own (docs/labs/README.md tells how to write one).",
 	.examples = "lockstep lab start 1\n",
 	.run = run_start,
 };
@@ -256,10 +252,9 @@ const struct command cmd_lab_grade = {
 	.synopsis = "[OPTIONS] LAB FILE",
 	.summary = "Say how many points an answer gets, and why not more",
 	.about = "Runs what the lab's grader runs: the commands of the lab's page, whose figures are held against "
-		 "those filled in, "
-		 "and hidden traces, which settings and policies have to do well on. Each run is a process of its own "
-		 "with limits "
-		 "of time and memory: an answer that crashes or loops loses points, nothing else.\n\n"
+		 "those filled in, and hidden traces, which settings and policies have to do well on. Each run is a "
+		 "process of its own with limits of time and memory: an answer that crashes or loops loses points, "
+		 "nothing else.\n\n"
 		 "A prediction counts when it is there with its reason; whether it came true is told and costs "
 		 "nothing.\n\n"
 		 "A policy is compiled and run: grade what strangers wrote where nothing is to be lost.\n\n"

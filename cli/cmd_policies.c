@@ -149,9 +149,8 @@ const struct command cmd_policies = {
 	.synopsis = "[--json] [NAME | ./MINE.so]",
 	.summary = "List the scheduling policies and their parameters",
 	.about = "Lists every scheduling policy with its parameters, their defaults and ranges; with a NAME, or the "
-		 "file of a "
-		 "plug-in, that policy and what it follows. The same as `lockstep policy list` and `lockstep policy "
-		 "show`.",
+		 "file of a plug-in, that policy and what it follows. The same as `lockstep policy list` and "
+		 "`lockstep policy show`.",
 	.examples = "lockstep policies vllm_v1\n",
 	.opts = opts,
 	.n_opts = sizeof opts / sizeof *opts,
@@ -174,8 +173,7 @@ const struct command cmd_policy_show = {
 	.synopsis = "[--json] NAME | ./MINE.so",
 	.summary = "Tell about one policy: its parameters and what it follows",
 	.about = "Tells about one policy, by its name or, for a plug-in, by its file: its parameters, their defaults "
-		 "and "
-		 "ranges, what it follows and where it differs.",
+		 "and ranges, what it follows and where it differs.",
 	.examples = "lockstep policy show vllm_v1\n",
 	.opts = opts,
 	.n_opts = sizeof opts / sizeof *opts,

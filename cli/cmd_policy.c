@@ -237,8 +237,7 @@ static const struct opt check_opts[] = {
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct check_opts, json),
 	 .help = "Print one JSON object: {policy, path, digest, seed, passed, failed, warned, skipped, decisions, "
-		 "checks: "
-		 "[{name, "
+		 "checks: [{name, "
 		 "about, verdict, cases, seconds, text, file, replay, again}]}."},
 };
 

@@ -32,8 +32,7 @@ static const struct opt opts[] = {
 	    "The model: a name (lockstep capacity --list) or the path of a Hugging Face config.json."),
 	OPT("weights", OPT_STRING, m.weights, "SOURCE", 0, 0,
 	    "Its weights: a .safetensors file or a folder with them, a llama2.c .bin, or random:SEED. Default "
-	    "random:1, "
-	    "which takes the same time."),
+	    "random:1, which takes the same time."),
 	OPT("weight-dtype", OPT_STRING, m.weight_dtype, "TYPE", 0, 0,
 	    "How the weights are held: auto (default), fp32, bf16 or int8; cuda: fp8 too."),
 	OPT("kv-cache-dtype", OPT_STRING, m.kv_dtype, "TYPE", 0, 0,
@@ -55,8 +54,7 @@ static const struct opt opts[] = {
 	    "KV cache that runs will have, in GiB: bounds what the contexts of a step add up to. Default 4."),
 	OPT("budget", OPT_DOUBLE, m.budget_s, "S", 0.01, 1e6,
 	    "Seconds to measure for, loading apart. The range is spanned coarsely first, then finer, then repeated. "
-	    "Default "
-	    "60."),
+	    "Default 60."),
 	OPT("seed", OPT_UINT64, m.seed, "N", 0, 0, "Of the order of the measurements and of the tokens. Default 0."),
 	{.name = "Where it goes", .type = OPT_TITLE},
 	OPT("name", OPT_STRING, m.name, "NAME", 0, 0, "What to call it: --cost-model profiled:NAME takes it then."),
@@ -96,8 +94,7 @@ static void print_all(const struct profile *p, const struct profile_measured *di
 	profile_print_steps(stdout, p);
 	if (!o->no_db)
 		printf("\nStored as profile %" PRId64 " in %s; runs take it with --cost-model profiled:%" PRId64
-		       ", or profiled where it is the latest that "
-		       "fits.\n",
+		       ", or profiled where it is the latest that fits.\n",
 		       p->id, o->db, p->id);
 }
 

@@ -390,13 +390,12 @@ const struct command cmd_profile_show = {
 	.name = "profile show",
 	.synopsis = "[OPTIONS] [PROFILE]",
 	.summary = "Show the times of a profile, or hold them against the device's peaks",
-	.about = "PROFILE is a number, a name or `latest` (the default).\n\nWith --against roofline: how much of its "
-		 "peak "
-		 "FLOP/s and bandwidth the device reached in each operation, and how far the roofline is off. That of "
-		 "a table "
-		 "measured on one of N devices counts one N-th of the model's work.\n\nExit status: 0, 1 when the "
-		 "database "
-		 "cannot be used, 2 when there is no such profile or its content is not what was stored.",
+	.about = "PROFILE is a number, a name or `latest` (the default).\n\n"
+		 "With --against roofline: how much of its peak FLOP/s and bandwidth the device reached in each "
+		 "operation, and how far the roofline is off. That of a table measured on one of N devices counts one "
+		 "N-th of the model's work.\n\n"
+		 "Exit status: 0, 1 when the database cannot be used, 2 when there is no such profile or its content "
+		 "is not what was stored.",
 	.examples = "# the last one\nlockstep profile show\n"
 		    "# what a GPU's kernels reach\nlockstep profile show a800 --against roofline --device a100-80g\n",
 	.opts = show_options,
@@ -420,13 +419,12 @@ const struct command cmd_profile_import = {
 	.synopsis = "[OPTIONS] FILE...",
 	.summary = "Read a profile: an export, or operator tables of Vidur's",
 	.about = "One export of `lockstep profile export`; or CSV tables in Vidur's format that make one profile "
-		 "together: linear "
-		 "operators by num_tokens (NAME_mlp.csv), attention by batch_size, prefill_chunk_size and "
-		 "kv_cache_size. Their "
-		 "times, of one layer, are taken for all. Rows of another model are an error.\n\n"
+		 "together: linear operators by num_tokens (NAME_mlp.csv), attention by batch_size, "
+		 "prefill_chunk_size and kv_cache_size. Their times, of one layer, are taken for all. Rows of another "
+		 "model are an error.\n\n"
 		 "Vidur's tables have no head and no host time: --fill roofline estimates what is missing, and the "
-		 "profile "
-		 "says so.\n\nExit status: 0, 1 when the database cannot be used, 2 for a file that cannot be read.",
+		 "profile says so.\n\n"
+		 "Exit status: 0, 1 when the database cannot be used, 2 for a file that cannot be read.",
 	.examples = "# Llama-2-7B on an A800\n"
 		    "lockstep profile import llama-2-7b_mlp.csv llama-2-7b_attention.csv --model llama-2-7b \\\n"
 		    "    --device a100-80g --fill roofline --name a800\n",
@@ -438,9 +436,8 @@ const struct command cmd_profile_delete = {
 	.name = "profile delete",
 	.synopsis = "[OPTIONS] PROFILE...",
 	.summary = "Delete profiles",
-	.about = "Runs that took their times from them stay, and still say which they were.\n\nExit status: 0, 1 when "
-		 "the "
-		 "database cannot be used, 2 when there is no such profile.",
+	.about = "Runs that took their times from them stay, and still say which they were.\n\n"
+		 "Exit status: 0, 1 when the database cannot be used, 2 when there is no such profile.",
 	.examples = "# away with it\nlockstep profile delete 3\n",
 	.opts = db_options,
 	.n_opts = N(db_options),

@@ -41,8 +41,7 @@ static const struct opt opts[] = {
 	 .type = OPT_FLAG,
 	 .offset = offsetof(struct report_opts, phases),
 	 .help = "Make each run again to tell when every request was queued, computed, preempted, and who held which "
-		 "KV block. --no-phases: sums "
-		 "from the "
+		 "KV block. --no-phases: sums from the "
 		 "database only. Default on, for runs that are made again in a few seconds."},
 	{.name = "quiet",
 	 .letter = 'q',

@@ -252,12 +252,11 @@ const struct command cmd_runs = {
 	.name = "runs",
 	.synopsis = "[OPTIONS] [list | show [RUN] | delete RUN...]",
 	.summary = "List, show and delete the runs in the database",
-	.about = "`list` (the default) prints one line per run. `show` prints everything kept about one: its settings, "
-		 "which make it repeatable, and its figures. `delete` removes runs with all their requests, steps and "
-		 "figures. RUN is a number, or `latest`.\n\n"
+	.about = "`list` (the default) prints one line per run. `show` prints everything kept about one: its "
+		 "settings, which make it repeatable, and its figures. `delete` removes runs with all their requests, "
+		 "steps and figures. RUN is a number, or `latest`.\n\n"
 		 "A run with status `running` is still going on or was killed. The database is plain SQLite: its "
-		 "tables and "
-		 "views are described in docs/database.md.\n\n"
+		 "tables and views are described in docs/database.md.\n\n"
 		 "Exit status: 0, 1 when the database cannot be used, 2 when there is no such run.",
 	.examples = "# what there is\n"
 		    "lockstep runs --db lockstep.db\n"

@@ -446,17 +446,12 @@ const struct command cmd_sweep = {
 	.synopsis = "[OPTIONS] EXPERIMENT.json",
 	.summary = "Run every point of an experiment: a grid, a list or random points, with seeds",
 	.about = "An experiment file names flags of `lockstep replay` and the values they take: see docs/sweep.md. "
-		 "Each combination is "
-		 "a point. Points run in processes of their own, their figures go into the database, and a point that "
-		 "is done is "
-		 "known by its content (flags, trace, version of the program): the same command after an interruption, "
-		 "or another "
-		 "experiment with the same points, does only what is missing. A point that fails is kept with its "
-		 "reason, and the "
-		 "others go on.\n\n"
+		 "Each combination is a point. Points run in processes of their own, their figures go into the "
+		 "database, and a point that is done is known by its content (flags, trace, version of the program): "
+		 "the same command after an interruption, or another experiment with the same points, does only what "
+		 "is missing. A point that fails is kept with its reason, and the others go on.\n\n"
 		 "Exit status: 0 when all points are complete, 1 when one failed, 2 when the experiment is wrong, 130 "
-		 "when "
-		 "interrupted.",
+		 "when interrupted.",
 	.examples = "lockstep sweep docs/examples/chunk-size.json --dry-run\n"
 		    "lockstep sweep docs/examples/chunk-size.json -j 2 --csv chunk-size.csv\n",
 	.opts = opts,

@@ -159,12 +159,10 @@ const struct command cmd_trace_convert = {
 	.about = "Reads FILE in any known format and writes OUT (- is standard output). Lockstep's own JSONL holds "
 		 "everything, and a run on it equals a run on the original: the workload hash is the same. The others "
 		 "hold less, and what is lost is said, with the number of requests: Vidur's and Azure's CSV hold "
-		 "arrival "
-		 "times and lengths, Mooncake's JSONL hash ids of one block size as well, ShareGPT's JSON lengths and "
-		 "sessions, as invented text.\n\n"
+		 "arrival times and lengths, Mooncake's JSONL hash ids of one block size as well, ShareGPT's JSON "
+		 "lengths and sessions, as invented text.\n\n"
 		 "Requests that wait for others get, where a format cannot say so, the time at which they could start "
-		 "if "
-		 "serving took no time.",
+		 "if serving took no time.",
 	.examples = "# for Vidur\n"
 		    "lockstep trace convert AzureLLMInferenceTrace_conv.csv conv_vidur.csv\n"
 		    "# everything, one JSON object a request\n"

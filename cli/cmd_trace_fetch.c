@@ -263,13 +263,10 @@ const struct command cmd_trace_fetch = {
 	.synopsis = "[OPTIONS] NAME",
 	.summary = "Download a public trace",
 	.about = "Downloads one of the public traces (--list) over HTTPS. What has come is kept in FILE.part, and the "
-		 "same "
-		 "command goes on from there; a file that changed on the server in between is begun anew. The SHA-256 "
-		 "is "
-		 "compared with the published one, where there is one; otherwise it is printed and remembered in "
-		 "FILE.sha256, as sha256sum -c reads it. Proxies are taken from the environment (https_proxy, "
-		 "all_proxy, "
-		 "no_proxy). The traces' licences are their owners'.",
+		 "same command goes on from there; a file that changed on the server in between is begun anew. The "
+		 "SHA-256 is compared with the published one, where there is one; otherwise it is printed and "
+		 "remembered in FILE.sha256, as sha256sum -c reads it. Proxies are taken from the environment "
+		 "(https_proxy, all_proxy, no_proxy). The traces' licences are their owners'.",
 	.examples = "# what there is\n"
 		    "lockstep trace fetch --list\n"
 		    "# the Azure conversation trace, into a folder\n"

@@ -186,17 +186,14 @@ const struct command cmd_trace_generate_agentic = {
 	.name = "trace generate agentic",
 	.synopsis = "[OPTIONS] -o FILE",
 	.summary = "Make a trace of agents that branch: proposals, reviews, levels",
-	.about = "Every workflow starts with one prompt: the shared system prompt and its own task. From it --branches "
-		 "proposals are generated at once. In each further round every proposal is reviewed and scored: the "
-		 "prompt "
-		 "repeats what its branch has said so far and adds an instruction. With --depth, the next level waits "
-		 "for "
-		 "all branches, goes on from one of them, taken at random, and proposes and reviews again.\n\n"
+	.about = "Every workflow starts with one prompt: the shared system prompt and its own task. From it "
+		 "--branches proposals are generated at once. In each further round every proposal is reviewed and "
+		 "scored: the prompt repeats what its branch has said so far and adds an instruction. With --depth, "
+		 "the next level waits for all branches, goes on from one of them, taken at random, and proposes and "
+		 "reviews again.\n\n"
 		 "The trace is played closed loop: a request starts when all it waits for have finished, plus "
-		 "--tool-time. "
-		 "What prompts share is written out, so that prefix caches find it. The defaults are lengths for a "
-		 "small "
-		 "model on a CPU; for a large one ask for more, as the last example does.",
+		 "--tool-time. What prompts share is written out, so that prefix caches find it. The defaults are "
+		 "lengths for a small model on a CPU; for a large one ask for more, as the last example does.",
 	.examples = "# 50 workflows of 8 proposals, each then reviewed\n"
 		    "lockstep trace generate agentic --workflows 50 --branches 8 --rounds 2 -o agents.jsonl\n"
 		    "# a search of four levels, with tools that take a second or two\n"

@@ -81,8 +81,7 @@ static void head(const struct explain_view *v, const char *what)
 	puts(")");
 	if (v->executed)
 		printf("executed on real kernels; its steps are divided by what its own steps say (a linear fit, off "
-		       "by %.1f "
-		       "%%)\n",
+		       "by %.1f %%)\n",
 		       100 * v->fit.error);
 }
 

@@ -102,8 +102,7 @@ void generate_print_likeness(const struct generate_job *j)
 			j->setup.kv_window);
 	fprintf(stderr,
 		"%s weights and %s KV against %s and %s: logits differ by %.3g (relative norm; in the worst step "
-		"%.3g), the "
-		"greedy token is the same in %d of %d steps (%.1f %%)",
+		"%.3g), the greedy token is the same in %d of %d steps (%.1f %%)",
 		num_names[x->weight_type], num_names[x->kv_type], j->compare_weights, j->compare_kv, l->error, l->worst,
 		l->agree, l->steps, 100.0 * l->agree / l->steps);
 	if (same >= 0)

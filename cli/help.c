@@ -311,8 +311,7 @@ static void completion_bash(void)
 			continue;
 		int n = (int)(space - command_at(i)->name);
 		printf("\t%.*s)\n\t\tif [ \"$COMP_CWORD\" -eq 2 ] && [[ $cur != -* ]]; then\n\t\t\tmapfile -t "
-		       "COMPREPLY < "
-		       "<(compgen -W \"",
+		       "COMPREPLY < <(compgen -W \"",
 		       n, command_at(i)->name);
 		for (int k = i; command_at(k); k++)
 			if (strncmp(command_at(k)->name, command_at(i)->name, (size_t)n + 1) == 0 &&

@@ -99,8 +99,7 @@ static int load(struct recalled *r, struct err *e)
 	if (from_file(r) && strcmp(r->opts.trace.dataset_path, "-") == 0)
 		return err_set(e, ERR_INPUT,
 			       "run %" PRId64
-			       " read its trace from standard input: --dataset-path FILE says where that "
-			       "trace is",
+			       " read its trace from standard input: --dataset-path FILE says where that trace is",
 			       r->recipe.run_id);
 	int rc = session_load(&r->opts, &r->arms, &r->loaded, &own);
 	if (rc == ERR_IO || (rc == ERR_INPUT && from_file(r)))

@@ -261,15 +261,15 @@ static int ranked_take(void *self, int32_t timeout_ms, int32_t *worker, enum poo
 static bool any_lost(const struct ranked *k)
 {
 	bool lost = false;
-	for (int32_t i = 1; i < k->ranks->n; i++)
-		lost |= k->at[i].lost || now_s() - k->at[i].heard_s > k->patience_s;
+	for (int32_t i = 1; k->at && i < k->ranks->n; i++)
+		lost |= k->at[i].lost;
 	return lost;
 }
 
 static void ranked_close(void *self)
 {
 	struct ranked *k = self;
-	const struct message m = {.kind = SAY_END, .event = k->at && any_lost(k)};
+	const struct message m = {.kind = SAY_END, .event = any_lost(k)};
 	for (int32_t i = 1; k->at && i < k->ranks->n; i++)
 		say(k, i, &m);
 	if (k->local.ops)
@@ -314,7 +314,13 @@ int pool_ranks(struct pool *out, struct ranks *r, const struct sweep_plan *p, st
 
 bool pool_ranks_lost(const struct pool *p)
 {
-	return p->ops == &ranked_ops && any_lost(p->self);
+	struct ranked *k = p->self;
+	if (p->ops != &ranked_ops)
+		return false;
+	/* From now on they are lost: all that is said at the end goes by the same answer. */
+	for (int32_t i = 1; i < k->ranks->n; i++)
+		k->at[i].lost |= now_s() - k->at[i].heard_s > k->patience_s;
+	return any_lost(k);
 }
 
 /* --- the others --------------------------------------------------------------------------------------------------- */

@@ -73,8 +73,7 @@ static int check_opts(const struct validate_session *s, struct err *e)
 	if (strcmp(backend, "cuda") == 0 && !o->texts.device)
 		return err_set(e, ERR_INPUT,
 			       "which GPU is it? The simulated side wants its specification: --device h100-sxm, say "
-			       "(`lockstep "
-			       "capacity --list` names them), or a JSON file of it");
+			       "(`lockstep capacity --list` names them), or a JSON file of it");
 	return ERR_NONE;
 }
 

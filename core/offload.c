@@ -128,7 +128,7 @@ static int read_ahead(struct engine *g, uint64_t key, int32_t on_disk, bool *the
  * everybody's. */
 int offload_prefetch(struct engine *g, int32_t req)
 {
-	const struct tiers *t = &g->tiers;
+	struct tiers *t = &g->tiers;
 	int32_t pages = (g->w->specs[req].prompt_tokens - 1) / g->cfg.block_size, most = (t->host.total + 1) / 2, n = 0;
 	struct content_walk walk;
 	bool on_device = true, there = true;
@@ -141,7 +141,7 @@ int offload_prefetch(struct engine *g, int32_t req)
 			continue;
 		int32_t on_host = cold_find(&t->host, key), on_disk = cold_find(&t->disk, key);
 		if (on_host != COLD_NONE)
-			cold_use(&g->tiers.host, on_host);
+			cold_use(&t->host, on_host);
 		else if (on_disk == COLD_NONE)
 			break;
 		else if (read_ahead(g, key, on_disk, &there))

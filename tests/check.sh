@@ -74,13 +74,17 @@ stage "the CUDA kernels on a stand-in for a GPU"
 mapfile -t list < <(programs build cuda_host; programs build cuda_set)
 LOCKSTEP_TEST_SHORT=1 run "${list[@]}" tests/cuda_host/ptxas.sh # the whole tables: make cuda-host
 
+stage "every allocation failed once"
+mapfile -t list < <(programs build failmem)
+run "${list[@]}"
+
 stage "the program, as a user types it"
 LOCKSTEP=$PWD/build/lockstep run tests/e2e/*.sh
 
 stage "the report in a browser"
 LOCKSTEP=$PWD/build/lockstep run tests/browser/*.sh
 
-stage "address and undefined-behaviour sanitizers, invariants after every step, allocations that fail"
+stage "address and undefined-behaviour sanitizers, invariants after every step"
 san=build/variant-debug-address-undefined
 one "builds with ASan and UBSan" build DEBUG=1 SAN=address,undefined CFLAGS='-O1 -g1' tests
 mapfile -t list < <(programs $san unit; programs $san golden; programs $san prop; programs $san failmem; programs $san cuda_host; programs $san cuda_set)

@@ -74,12 +74,14 @@ forget
 begin_long --mca orte_enable_recovery 1
 kill -9 "$(process_of $pid 2)"
 wait $pid
+expect "a job that lost a rank ends" test $? -ne 110 # mpirun's time-out
 expect "a rank that dies, where the job survives it, is told" grep -q "rank 2 on .* is silent: it gets no more points" "$tmp/stderr"
 expect "and costs its point" same "$(points "and status = 'crashed'") $(points "and status = 'complete'")" "1 23"
 forget
 begin_long
 kill -9 "$(process_of $pid 1)"
 wait $pid
+expect "and where it does not survive" test $? -ne 110
 expect "where it does not, mpirun tells" grep -q "process rank 1 .* exited on signal 9" "$tmp/stderr"
 forget
 begin_long

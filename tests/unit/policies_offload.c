@@ -133,6 +133,14 @@ static void host_memory_overflows_to_disk(void)
 	sched_free(&s);
 }
 
+/* P, Q and R, with four blocks in host memory and a disk behind it. */
+static void disk_init(struct sched *s, bool ahead)
+{
+	offload_init(s, PREFIX_HASH, 4, 8, KV_TRANSFER_SYNC);
+	s->cfg.kv_prefetch = ahead;
+	ask(s, 200, R);
+}
+
 /* Host memory holds four blocks: P's and Q's, until X takes R's at 290 and P's go to disk, 290-306, for R's, 306-322. X's steps
  * begin at 322, 332 and 342. P is asked for again at 295, heard of at 332, and waits for X's blocks until 352, of which two are
  * full.
@@ -143,9 +151,7 @@ static void what_waits_is_read_ahead(void)
 {
 	for (int ahead = 0; ahead < 2; ahead++) {
 		struct sched s;
-		offload_init(&s, PREFIX_HASH, 4, 8, KV_TRANSFER_SYNC);
-		s.cfg.kv_prefetch = ahead;
-		ask(&s, 200, R);
+		disk_init(&s, ahead);
 		sched_add(&s, 290, 9, 4);
 		ask(&s, 295, P);
 		CHECK_INT(sched_run(&s), ERR_NONE);
@@ -168,9 +174,7 @@ static void reading_ahead_is_never_too_early(void)
 	int64_t first[2];
 	for (int ahead = 0; ahead < 2; ahead++) {
 		struct sched s;
-		offload_init(&s, PREFIX_HASH, 4, 8, KV_TRANSFER_SYNC);
-		s.cfg.kv_prefetch = ahead;
-		ask(&s, 200, R);
+		disk_init(&s, ahead);
 		sched_add(&s, 300, 9, 1);
 		ask(&s, 400, P);
 		CHECK_INT(sched_run(&s), ERR_NONE);
